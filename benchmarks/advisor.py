@@ -311,13 +311,14 @@ def judged(seen: Sequence[Seen], probes: dict[Way, StorageProbe], clock: Clock) 
         for cores in sorted({s.case.cores for s in seen})
     }
     model = machines[1].models[False, False]
-    rows, errors = [], []
+    rows, errors, within = [], [], 0
     for each in seen:
         predicted, bar = predict(each.case, machines[each.case.cores], probes)
         found = each.step(clock)
         error = predicted / found - 1
         if not each.case.given:
             errors.append(abs(error))
+            within += abs(found - predicted) <= bar * predicted
         rows.append(
             [each.case.kind, each.case.name, 1000 * found, 1000 * predicted, f"{error:+.0%}", f"{bar:.0%}",
              "waits" if each.waits else "computes"]
@@ -326,7 +327,7 @@ def judged(seen: Sequence[Seen], probes: dict[Way, StorageProbe], clock: Clock) 
     fitted = [[name, value] for name, value in zip(model.seconds._fields, model.seconds, strict=True)]
     fitted += [["exchange, a layer", model.exchange[0]], ["exchange, a parameter", model.exchange[1]]]
     return (
-        Table(f"predicted by the {clock} clock", columns, rows),
+        Table(f"predicted by the {clock} clock; {within} of {len(errors)} within their error bars", columns, rows),
         errors,
         Table(f"seconds by the {clock} clock", ["of one", "seconds"], fitted),
     )

@@ -130,7 +130,7 @@ def _called(node: ast.expr) -> str:
         ("with suppress(Timeout):\n    item.click(timeout=5_000)", False), ("sqlite3.connect(path, timeout=30)", False),
     ],
 )  # fmt: skip
-def test_a_short_wait_is_told_from_others(code: str, is_short: bool) -> None:
+def test_a_short_wait_is_recognised(code: str, is_short: bool) -> None:
     assert bool(_short_waits(code)) == is_short
 
 

@@ -5,13 +5,11 @@ A Spark profile gets the arguments of spark-submit in cluster mode as well, with
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from engine.errors import UsageError
 from engine.export.program import Program
@@ -35,6 +33,7 @@ from engine.spark.kubernetes import (
     secret_variables,
 )
 from engine.spark.submit import submit_arguments
+from engine.storage import local_path
 from engine.storage.files import read_document_text
 
 FOLDER = "/voxelflow"
@@ -98,10 +97,8 @@ def _template_file(profile: Profile) -> Path | None:
         return None
     given = {name: value for name, value in profile.spark.items() if name == EXECUTOR_TEMPLATE}
     path = spark_settings(profile.model_copy(update={"spark": given})).get(EXECUTOR_TEMPLATE, "")
-    if path.startswith("file:"):
-        path = unquote(urlsplit(path).path)
     # What has another scheme, Spark takes from there wherever it runs.
-    return None if not path or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path) else Path(path)
+    return Path(path) if (path := local_path(path)) else None
 
 
 def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from engine.catalog import user_module
 from engine.extras import require
@@ -20,7 +19,7 @@ from engine.profiles import Profile, spark_settings
 from engine.spark import yarn
 from engine.spark.jars import EXTENSION, with_jars
 from engine.spark.submit import OF_THE_CLIENT
-from engine.storage import expanded
+from engine.storage import expanded, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +59,7 @@ def to_give(settings: Mapping[str, str]) -> dict[str, str]:
         out = {name: v for name, v in out.items() if not given.contains(name) and (here or name not in OF_THE_CLIENT)}
         # Jars that spark-submit was not given are not loaded yet.
         own = [] if given.contains("spark.jars") else [jar.strip() for jar in out.get("spark.jars", "").split(",")]
-        _load(path for path in map(_path, own) if path)
+        _load(path for path in (local_path(jar, ("file", "local")) for jar in own) if path)
         if not _has_delta():
             jars = delta_jars(settings)
             _load(jars)
@@ -98,14 +97,6 @@ def send_code(session: SparkSession, folder: Path, files: Iterable[Path | str] =
         shutil.copyfile(file, copy)
         sent.append(copy)
     send_to_executors(session, sent)
-
-
-def _path(jar: str) -> str:
-    """The path of a jar that lies on this machine: Spark takes URIs as well. "" for one that lies elsewhere."""
-    parts = urlsplit(jar)
-    if parts.scheme in ("file", "local"):
-        return unquote(parts.path)
-    return "" if parts.scheme else jar
 
 
 def _has_delta() -> bool:

@@ -134,6 +134,16 @@ def error_of(failure: Failure) -> VoxelflowError:
     return kind(failure.message, hint=failure.hint, parameter=failure.parameter)
 
 
+_NATIVE = "A native library gave up, as on a damaged file: `voxelflow verify TABLE` checks a table's."
+_REASONS: dict[int, str] = {
+    signal.SIGKILL: "A process that the system kills has often run out of memory.",
+    signal.SIGABRT: _NATIVE,
+    signal.SIGSEGV: _NATIVE,
+    signal.SIGBUS: "A file that it had mapped was cut short, or its disk could not be read.",
+    signal.SIGILL: "This processor lacks an instruction that a native library was built for.",
+}
+
+
 def death_of(status: int | None, log: Path, *, node: str | None = None) -> Failure:
     """The report on a child that ended without one. `status` is as of `Popen.returncode`."""
     hint = why_killed(status) or "Look at its log (`voxelflow runs logs`)."
@@ -157,9 +167,8 @@ def how_it_ended(status: int | None) -> str:
 
 
 def why_killed(status: int | None) -> str:
-    """The likely reason of a SIGKILL that no process of ours has sent; else empty."""
-    killed = status == -signal.SIGKILL
-    return "A process that the system kills has often run out of memory." if killed else ""
+    """The likely reason of a signal that no process of ours has sent; empty for most."""
+    return _REASONS.get(-(status or 0), "")
 
 
 def end_of_log(log: Path) -> str:

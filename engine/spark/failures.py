@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from engine.errors import ExecutionError
+from engine.storage import local_path
 
 _TAIL = 1 << 20
 """Bytes of the log's end that are looked at."""
@@ -38,6 +39,17 @@ def spark_error(exc: BaseException, log: Path | None = None) -> ExecutionError:
     return ExecutionError(
         f"Spark: {text}", hint=f"Look at the whole error in the node's log (`voxelflow runs logs`).{where}"
     )
+
+
+def damaged_file(exc: BaseException) -> str:
+    """The Parquet file in which Spark found a page that does not match its checksum; "" when something else failed."""
+    text = str(exc)
+    found = (
+        re.search(r"while reading file (.+?)\.\s+SQLSTATE", text)
+        if "CRC checksum verification failed" in text
+        else None
+    )
+    return (local_path(found[1]) or found[1]) if found else ""
 
 
 def _sentence(exc: BaseException) -> str:

@@ -187,6 +187,8 @@ def _defaults(profile: Profile, place: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, min(profile.cores, 32))),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
+        # A page that does not match its checksum stops the task. Spark would take it as it is.
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.hadoop.fs.defaultFS": "file:///",
         _HEAP: f"{max(1, min(4, profile.memory_bytes // 4 // _GIB))}g",
         "spark.pyspark.python": sys.executable,

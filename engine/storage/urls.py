@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from engine.errors import UsageError
 from engine.storage.schemes import EXAMPLES, SCHEMES, Scheme, scheme
@@ -51,6 +53,17 @@ def is_url(text: object) -> bool:
     """Whether the text is a URL of any kind but `file://`, rather than a path."""
     found = _URL.match(str(text))
     return found is not None and found[0].lower() != "file://"
+
+
+def local_path(text: str, schemes: Collection[str] = ("file",)) -> str:
+    """The path on this machine that the text names, as a path or as a URI of one of the schemes; else "", as for s3://.
+
+    Spark's settings may have either: /opt/a b.jar and file:///opt/a%20b.jar are the same file.
+    """
+    parts = urlsplit(text)
+    if parts.scheme in schemes:
+        return unquote(parts.path)
+    return "" if parts.scheme else text
 
 
 def parse_url(text: str) -> StorageUrl:

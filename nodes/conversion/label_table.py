@@ -238,7 +238,8 @@ def _read_parquet(path: Path, find: _Find, carry: bool) -> _Columns:
     key, label = find(names)
     found = [names[place] for place in (key, label) if place is not None]
     others = [name for name in names if carry and name not in found]
-    table = pq.read_table(path, columns=list(dict.fromkeys([*found, *others])), partitioning=None)
+    wanted = list(dict.fromkeys([*found, *others]))
+    table = pq.read_table(path, columns=wanted, partitioning=None, page_checksum_verification=True)
     return table.column(names[key]), None if label is None else table.column(names[label]), table.select(others)
 
 

@@ -31,7 +31,8 @@ def warn_of_several(made: VolumeParquet, ctx: TaskContext) -> None:
     """Warn when axes point one way in some volumes and another way in others. Volumes that do not say are no matter."""
     found: Counter[str] = Counter()
     for part in read_parts(made).parts:
-        column = pq.read_table(Path(made.uri) / part.path, columns=[_COLUMN], partitioning=None)[_COLUMN]
+        file = Path(made.uri) / part.path
+        column = pq.read_table(file, columns=[_COLUMN], partitioning=None, page_checksum_verification=True)[_COLUMN]
         for pair in column.value_counts().to_pylist():
             if pair["values"] is not None:
                 found[pair["values"]] += pair["counts"]

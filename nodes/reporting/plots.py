@@ -78,8 +78,9 @@ def draw_confusion(
         panel.set_xticks(ticks, [short[tick] for tick in ticks], rotation=90 if len(classes) > 3 else 0, fontsize=8)
         panel.set_yticks(ticks, [short[tick] for tick in ticks], fontsize=8)
         if len(classes) <= _NUMBERED:
+            dark = _is_dark(image.cmap(shares))
             for (row, column), count in np.ndenumerate(matrix):
-                color = "white" if shares[row, column] > 0.5 else "black"
+                color = "white" if dark[row, column] else "black"
                 panel.text(column, row, f"{count:,}", ha="center", va="center", color=color, fontsize=8)
         figure.colorbar(image, ax=panel, shrink=0.8, label="share of the label")
     figure.savefig(target, dpi=120, format="png")
@@ -199,6 +200,16 @@ def _entry(name: str, figure: float) -> str:
 
 
 def _short(name: str, length: int) -> str:
-    # Matplotlib would read what is between dollar signs as mathematics.
-    text = name if len(name) <= length else name[: length - 3] + "..."
+    # Names of a series differ at their ends. Matplotlib would read what is between dollar signs as mathematics.
+    head = (length - 2) // 2
+    text = name if len(name) <= length else f"{name[:head]}...{name[head + 3 - length :]}"
     return text.replace("$", r"\$")
+
+
+def _is_dark(colours: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether white is easier to read than black on colours of shape (..., 4), by WCAG's contrast ratio."""
+    rgb = colours[..., :3]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
+    dark: NDArray[np.bool_] = 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05
+    return dark

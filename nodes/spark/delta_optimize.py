@@ -99,6 +99,8 @@ def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]
     page = group_rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
     return {
         "spark.sql.parquet.compression.codec": codec,
+        # Also in a session of somebody else's: a damaged page would be copied, and get a checksum that matches it.
+        "parquet.page.verify-checksum.enabled": "true",
         "parquet.enable.dictionary": "false",
         "parquet.block.row.count.limit": str(group_rows),
         "parquet.block.size": str(2 * page),

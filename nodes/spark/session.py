@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 
 from engine.declare.context import TaskContext
 from engine.declare.progress import Meter
-from engine.errors import TableConflict
+from engine.errors import DataError, TableConflict
 from engine.failpoints import failpoint
-from engine.spark.failures import is_spark_error, spark_error
+from engine.spark.failures import damaged_file, is_spark_error, spark_error
 from engine.spark.progress import following
 from engine.spark.spread import spread
 from nodes.table.snapshot import local_folder
@@ -33,7 +33,7 @@ def sql(ctx: TaskContext, text: str, label: str) -> list[Any]:
 def rows(ctx: TaskContext, ask: Callable[[], DataFrame], label: str) -> list[Any]:
     """What Spark answers. Its jobs are the task's progress, called `label`, and end with it.
 
-    Raises `TableConflict` when another writer was faster, else what Spark raises.
+    Raises `TableConflict` when another writer was faster, `DataError` for a damaged file, else what Spark raises.
     """
     with following(ctx, label):
         try:
@@ -42,6 +42,11 @@ def rows(ctx: TaskContext, ask: Callable[[], DataFrame], label: str) -> list[Any
             if is_spark_error(exc) and "Concurrent" in str(exc):
                 message = f"another program committed first: {spark_error(exc).message}"
                 raise TableConflict(message, hint="Run it again.") from exc
+            if is_spark_error(exc) and (file := damaged_file(exc)):
+                raise DataError(
+                    f"{file} is damaged: a page does not match its checksum",
+                    hint="`voxelflow verify` of the table lists all damage and says what to do.",
+                ) from exc
             raise
 
 

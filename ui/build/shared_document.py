@@ -319,7 +319,7 @@ class SharedDocument:
         try:
             file = self._library.digest(self.id)
         except PipelineError:
-            return self._disk  # nothing is known of it: the next look will tell
+            return self._disk  # the file cannot be read now: keep what was last known, the next look tries again
         if file is None:
             self._disk = "new" if self._base is None else "deleted"
         else:

@@ -115,7 +115,7 @@ class Versions:
         with suppress(OSError):
             if folder.is_dir():
                 aside.mkdir(exist_ok=True)
-                # A long name is cut: with the time behind it no file system would take it.
+                # A long name is cut: with the time added it could be longer than the file system allows.
                 stem = document.encode()[:200].decode(errors="ignore")
                 folder.rename(aside / f"{stem}-{time.time_ns():x}")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
+from engine.document.pipeline import display_names
 from engine.errors import UsageError
 from engine.history.details import Details, document_of, failure_lines, named, read_details, short_id
+from engine.store.estimates import Estimated
 from engine.store.runs import Run, Task
 from engine.text import duration, moment
 from engine.wording import against_estimate, cost_text, expected_text, summary
@@ -96,7 +99,21 @@ def _header(run_id: str, version: tuple[object, ...]) -> None:
         st.html(notice("error", text(message), text(hint) if hint else None))
 
 
+def _titled(run: Run) -> Run:
+    """The run, its options naming nodes as the canvas does. The document is read only when they name one."""
+    expected = run.estimated or Estimated()
+    ends = {each: run.options[each] for each in ("start", "end") if run.options.get(each)}
+    pipeline = document_of(run) if ends or expected.unknown else None
+    if pipeline is None:
+        return run
+    titles = display_names(pipeline.nodes)
+    ends = {each: titles.get(node, node) for each, node in ends.items()}
+    unknown = replace(expected, unknown=tuple(titles.get(node, node) for node in expected.unknown))
+    return replace(run, options={**run.options, **ends, **unknown.as_options()})
+
+
 def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
+    run = _titled(run)
     out = [
         ("Started", moment(run.started or run.created)),
         ("Duration", duration(run.seconds) if run.seconds is not None else ""),

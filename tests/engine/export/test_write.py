@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exports_to_platforms import words
 
 import nodes
 from engine.catalog import Catalog, build_catalog
 from engine.declare.node import node
 from engine.document.checks import check
 from engine.document.find import shipped_pipelines
-from engine.document.pipeline import Edge, Node, Pipeline, PipelineParameter, read_pipeline
+from engine.document.pipeline import Node, Pipeline, PipelineParameter, read_pipeline
 from engine.document.resolve import resolve
 from engine.errors import UsageError
 from engine.export.steps import below
@@ -45,7 +46,6 @@ def document(**changes: Any) -> Pipeline:
     """Two makers and a joiner; one maker takes the pipeline's parameters in every way."""
     params = {"text": "say ${words}!", "times": "${times}", "shape": ["${times}", 4], "source": "${folder}/list.txt"}
     given = {
-        "name": "words",
         "description": "Two words, joined.",
         "parameters": {
             "words": PipelineParameter(value="hello", help="What to say."),
@@ -57,12 +57,8 @@ def document(**changes: Any) -> Pipeline:
             Node(id="class", type="Words"),
             Node(id="last-one", type="Join"),
         ],
-        "edges": [
-            Edge.model_validate({"from": "first.left", "to": "last-one.one"}),
-            Edge.model_validate({"from": "class.right", "to": "last-one.other"}),
-        ],
     }
-    return Pipeline(**(given | changes))
+    return words(**(given | changes))
 
 
 def text_of(pipeline: Pipeline, catalog: Catalog, profile: Profile = LOCAL, **values: Any) -> str:

@@ -21,7 +21,7 @@ from yarn_cluster import YarnCluster
 
 import nodes
 from engine.catalog import build_catalog
-from engine.document.pipeline import write_pipeline
+from engine.document.pipeline import Edge, Node, Pipeline, write_pipeline
 from engine.errors import UsageError
 from engine.profiles import find_profile
 from engine.run.launch import cancel
@@ -29,7 +29,18 @@ from engine.run.worker_process import PROGRAM
 from engine.spark import yarn
 from engine.spark.jars import delta_jars
 from engine.store.runs import RunStore
-from engine.workspace import Workspace
+from engine.workspace import Workspace, trust
+
+TINY = """
+import keras
+from keras import layers
+
+
+def build(shape, outputs):
+    x = inputs = keras.Input(shape)
+    x = layers.BatchNormalization()(layers.Conv3D(2, 3)(x))
+    return keras.Model(inputs, layers.Dense(outputs)(layers.GlobalAveragePooling3D()(x)))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +124,59 @@ def test_executors_come_with_the_tasks_and_leave_with_the_run(
     runner.finish_done(run_id)
     assert max(most) <= 3
     assert rows(runner.tasks(run_id)["optimize"].outputs["out"].uri) == wanted
+    (ended,) = cluster.applications()[before:]
+    assert (ended["state"], ended["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(900)
+def test_a_model_is_trained_and_asked_in_the_cluster(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of the training in each of two containers, then the predictions' processes below Spark's tasks."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
+    workspace.my_models.mkdir(exist_ok=True)
+    model_file = workspace.my_models / "tiny.py"
+    model_file.write_text(TINY)
+    trust(workspace)
+    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
+    training = {"workers": 2, "model_file": str(model_file), "epochs": 2, "batch_size": 4}
+    document = Pipeline(
+        name="train-on-yarn",
+        nodes=[
+            Node(id="make", type="SyntheticVolumes", params={"count": 40, "shape": [8, 8, 8, 1]}),
+            Node(id="convert", type="NumpyToParquet"),
+            Node(id="train", type="TrainResNet3D", params=training),
+            Node(id="predict", type="BatchPredict", params={"rows_per_part": 16}),
+        ],
+        edges=[
+            Edge.model_validate({"from": a, "to": b})
+            for a, b in (
+                ("make.out", "convert.files"),
+                ("convert.out", "train.data"),
+                ("convert.out", "predict.data"),
+                ("train.out", "predict.model"),
+            )
+        ],
+    )
+    before = len(cluster.applications())
+    run_id = runner.start(document)
+    most: list[int] = []
+
+    def trained() -> bool:
+        most.extend(app["runningContainers"] for app in cluster.applications()[before:])
+        task = runner.tasks(run_id).get("train")
+        return task is not None and task.state == "done"
+
+    soon(trained, "the trained model", store, run_id)
+    runner.finish_done(run_id)
+    assert max(most) == 3  # the application master and an executor for each worker
+    tasks = runner.tasks(run_id)
+    assert tasks["predict"].outputs["out"].count == 40
+    log = (workspace.run_folder(run_id) / "logs" / "train.log").read_text()
+    assert [line for line in log.splitlines() if line.startswith("--- ")] == ["--- worker 1", "--- worker 2"]
     (ended,) = cluster.applications()[before:]
     assert (ended["state"], ended["finalStatus"]) == ("FINISHED", "SUCCEEDED")
 

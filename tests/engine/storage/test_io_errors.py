@@ -83,7 +83,7 @@ def test_the_remedy_goes_by_the_error_number_and_resumes_no_run(
         (20_000, 20_000, "Have an administrator raise the hard limit of open files, which is 20000, and enter"),
     ],
 )
-def test_nobody_is_told_to_raise_a_limit_beyond_what_is_allowed(
+def test_the_advice_names_no_limit_above_the_hard_one(
     now: int, most: int, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (now, most))

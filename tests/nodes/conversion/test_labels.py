@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DataError
+from nodes.conversion.convert_parameters import compile_pattern
 from nodes.conversion.label_table import match_files, read_label_table
 from nodes.conversion.label_values import encode, nfc, to_float32
 from nodes.conversion.labels import LabelRule, Labels, find_labels, label_file_in
@@ -282,6 +283,17 @@ def test_a_label_table_that_is_no_file_is_reported(tmp_path: Path, make: Any, re
         find_labels(pa.array(["a.npy"]), LabelRule(found=table))
 
 
+def test_a_flipped_bit_in_a_parquet_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    rows = pa.table({"file": ["a.npy", "b.npy"], "label": [4660, 22136]})
+    how = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    pq.write_table(rows, path, write_page_checksum=True, **how)
+    data = path.read_bytes()
+    path.write_bytes(data.replace((4660).to_bytes(8, "little"), (4661).to_bytes(8, "little"), 1))
+    with pytest.raises(DataError, match=r"labels\.parquet cannot be read: .*CRC"):
+        read_label_table(path)
+
+
 def test_a_header_without_an_end_names_the_table(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.csv cannot be read: field larger than field limit"):
         from_table(["a.npy"], tmp_path / "t.csv", f"{'a' * 200_000},label\na.npy,1\n")
@@ -295,6 +307,26 @@ def test_a_pattern_that_would_take_years_is_stopped(pattern: str, monkeypatch: p
     with pytest.raises(DataError, match="takes too long, for example on 'aaa") as caught:
         find_labels(pa.array(["b.npy", "a" * 99 + ".npy"]), LabelRule("pattern", pattern=pattern))
     assert "repetition" in caught.value.hint
+
+
+def _nested(repeat: str, depth: int) -> str:
+    return f"^(?P<label>{'(' * depth}a{f'){repeat}' * depth})"
+
+
+@pytest.mark.parametrize("pattern", [_nested("+", 20), _nested("+?", 150), _nested("{2,3}", 12), _nested("{9}", 99)])
+@pytest.mark.timeout(20)
+def test_a_pattern_that_would_fill_the_memory_is_refused(pattern: str) -> None:
+    """The package `regex` writes repeats out when it compiles: these would need from 2 GB to more than there is."""
+    with pytest.raises(DataError, match="repeats what repeats itself") as caught:
+        compile_pattern(pattern)
+    assert caught.value.parameter == "label_pattern"
+
+
+@pytest.mark.parametrize(
+    "pattern", [_nested("+", 12), _nested("*", 90), "(?P<label>[a-z]{1,99}){50}", r"((?P<label>\d+)(-(\d{4})+)?)+"]
+)
+def test_a_pattern_with_many_repeats_is_searched_for(pattern: str) -> None:
+    assert len(find_labels(pa.array(["aaaa.npy"]), LabelRule("pattern", pattern=pattern)).values) == 1
 
 
 @pytest.mark.timeout(60)

@@ -51,3 +51,24 @@ def test_a_picture_that_has_not_all_classes_says_so(monkeypatch: pytest.MonkeyPa
         "Volumes of each class, the first 40 of 50 classes",
         "ROC curve",
     ]
+
+
+def test_the_counts_in_a_confusion_matrix_can_be_read_on_every_shade() -> None:
+    import matplotlib
+
+    shades = matplotlib.colormaps["Blues"](np.linspace(0, 1, 101))
+    dark = plots._is_dark(shades)
+    # One change, from black to white, at the shade that has the same contrast to both: 4.58.
+    (change,) = np.flatnonzero(np.diff(dark.astype(int)))
+    assert not dark[0]
+    assert dark[-1]
+    assert 60 < change < 72
+
+
+def test_long_names_of_a_series_stay_apart() -> None:
+    names = [f"a rather long class {number}" for number in range(12)]
+    short = [plots._short(name, 16) for name in names]
+    assert len(set(short)) == 12
+    assert {len(name) for name in short} == {16}
+    assert plots._short("exactly 16 chars", 16) == "exactly 16 chars"
+    assert plots._short("costs $5", 16) == r"costs \$5"

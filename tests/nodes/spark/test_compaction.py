@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from delta_tables import SPEC, Interfering, context, ids, rows_of, shards, write_shard
 from deltalake import DeltaTable, write_deltalake
@@ -97,6 +99,31 @@ def test_somebody_else_s_table_is_optimized_by_delta_in_our_layout(tables: Table
     assert tables.optimize(SPARK, done) == done, "nothing is left to do"
     grown = tables.fill(SPARK, shards(tmp_path / "p", 5, first=1000), table=table.uri)
     tables.hold(grown, ids(0, 600) + ids(1000, 5))
+
+
+def test_a_flipped_bit_is_named_and_not_copied(tables: Tables, tmp_path: Path) -> None:
+    from deltalake import convert_to_deltalake
+
+    root = tmp_path / "foreign"
+    root.mkdir()
+    for number in range(4):
+        columns = zip(*rows_of(ids(150 * number, 150)), strict=True)
+        table = pa.table([*map(list, columns)], schema=schema(SPEC))
+        pq.write_table(table, root / f"part {number}.parquet", use_dictionary=False, write_page_checksum=True)
+    convert_to_deltalake(str(root))
+    DeltaTable(root).alter.set_table_properties(properties(SPEC), raise_if_not_exists=False)
+    damaged = root / "part 2.parquet"
+    with damaged.open("r+b") as file:
+        file.seek(damaged.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 16]))
+    current = open_table(root)
+    with pytest.raises(DataError) as caught:
+        tables.optimize(SPARK, current.reference(str(root)))
+    assert caught.value.message == f"{damaged} is damaged: a page does not match its checksum"
+    assert "voxelflow verify" in caught.value.hint
+    assert open_table(root).version == current.version
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:

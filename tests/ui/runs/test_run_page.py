@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from building import some_run
 
+from engine.store.estimates import Estimated
 from ui.runs.run_page import _facts
 
 
@@ -18,3 +21,15 @@ from ui.runs.run_page import _facts
 )
 def test_the_part_that_ran_names_its_nodes(options: dict[str, str | None], shown: str | None) -> None:
     assert dict(_facts(some_run(options=options), [])).get("Part") == shown
+
+
+def test_nodes_are_named_as_on_the_canvas() -> None:
+    nodes = [{"id": "n1", "type": "SplitDataset", "title": "Parts"}, {"id": "n2", "type": "TrainResNet3D"}]
+    document = json.dumps({"schema_version": 1, "name": "p", "nodes": nodes, "edges": []})
+    options = {"start": "n1", "end": "gone", **Estimated(unknown=("n2", "n1")).as_options()}
+    shown = dict(_facts(some_run(document=document, options=options, state="running"), []))
+    assert shown["Part"] == "from Parts, to gone"
+    assert shown["Expected"].endswith("without an earlier run of TrainResNet3D, Parts or a price an hour")
+    # A document that this Voxelflow cannot read.
+    shown = dict(_facts(some_run(document="{}", options=options, state="running"), []))
+    assert shown["Part"] == "from n1, to gone"
