@@ -51,7 +51,7 @@ class Heartbeat:
         try:
             while not over.wait(HEARTBEAT_S) and time.monotonic() < until:
                 # Locked by another for long, or no file handle left for a connection of its own: the next beat.
-                with suppress(sqlite3.Error, VoxelflowError):
+                with suppress(sqlite3.Error, OSError, VoxelflowError):
                     self._store.heartbeat(self._run_id)
         finally:
             self._store.close()
