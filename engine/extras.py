@@ -51,6 +51,12 @@ _FORMATS = {
     "zarr": (Package("zarr", "Zarr", "zarr"),),
 }
 """Readers of volumes."""
+_TRAIN = (
+    Package("tensorflow", "TensorFlow", "tensorflow"),
+    Package("matplotlib", "Matplotlib", "matplotlib"),
+    # A trained model is saved in MLflow's format.
+    _MLFLOW,
+)
 EXTRAS: dict[str, tuple[Package, ...]] = {
     **_FORMATS,
     "formats": tuple(dict.fromkeys(package for packages in _FORMATS.values() for package in packages)),
@@ -77,12 +83,9 @@ EXTRAS: dict[str, tuple[Package, ...]] = {
         _PANDAS,
     ),
     "sweep": (Package("optuna", "Optuna", "optuna"),),
-    "train": (
-        Package("tensorflow", "TensorFlow", "tensorflow"),
-        Package("matplotlib", "Matplotlib", "matplotlib"),
-        # A trained model is saved in MLflow's format.
-        _MLFLOW,
-    ),
+    "train": _TRAIN,
+    # With CUDA's libraries. After `train`, which a hint names where both would do.
+    "gpu": _TRAIN,
 }
 """The packages that each extra brings."""
 _PACKAGES = {package.module: package for packages in EXTRAS.values() for package in packages}
@@ -163,6 +166,11 @@ def missing_text(subject: str, names: Sequence[str]) -> tuple[str, str]:
     return f"{subject} needs {listed}, which {verb} not installed", f"Install {them}: {_command(names)}"
 
 
+def install(*extras: str) -> str:
+    """The command that installs extras."""
+    return f"pip install 'voxelflow[{','.join(extras)}]'"
+
+
 def require(subject: str, *names: str) -> None:
     """Raise `MissingPackage` when a module that `subject` needs is not installed."""
     if absent := missing(names):
@@ -196,8 +204,7 @@ def _command(names: Sequence[str]) -> str:
     """The shortest `pip install`: the fewest extras that bring all, and packages that no extra has by name."""
     of_extras = {name for name in map(_top_level, names) if name in _PACKAGES}
     others = [name for name in names if _top_level(name) not in _PACKAGES]
-    wanted = [f"'voxelflow[{','.join(_fewest(of_extras))}]'"] if of_extras else []
-    return " ".join(["pip install", *wanted, *others])
+    return " ".join([install(*_fewest(of_extras)) if of_extras else "pip install", *others])
 
 
 def _fewest(names: set[str]) -> tuple[str, ...]:

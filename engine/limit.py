@@ -130,10 +130,12 @@ def changed_limit(
     return out if cost is None else replace(out, cost=cost)
 
 
-def require_price(limit: Limit, price: float | None, profile: str, what: str = "run") -> None:
+def require_price(
+    limit: Limit, price: float | None, profile: str, what: str = "run", *, time_limit: str = "--stop-after 3h"
+) -> None:
     """Raise `UsageError` when the cost of a run, or of `what` else, is limited and its price is unknown.
 
-    A price of 0 would never reach the limit.
+    A price of 0 would never reach the limit. `time_limit` is how a person limits the time there.
     """
     if limit.cost is None or price:
         return
@@ -141,5 +143,5 @@ def require_price(limit: Limit, price: float | None, profile: str, what: str = "
     raise UsageError(
         f"the {what} cannot be stopped at a cost on the profile {profile}: {known}",
         hint="Give the profile a machine of `voxelflow prices` (machine = ...) or a price of your own"
-        " (price_per_hour = ...), or limit the time: --stop-after 3h.",
+        f" (price_per_hour = ...), or limit the time: {time_limit}.",
     )

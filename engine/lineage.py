@@ -24,10 +24,13 @@ from typing import Any, Literal
 from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report
 from engine.document.checks import Observation
+from engine.document.node_names import names_in_runs
 from engine.document.plan import Plan
 from engine.store.results import Result, Use
 from engine.store.runs import RunStore
 
+Names = Mapping[tuple[str, str], str]
+"""Of nodes on the canvas, by run and id."""
 FOLDER, FILE, REGISTERED = "Folder", "File", "RegisteredModel"
 """Kinds of items beside the kinds of datasets."""
 State = Literal["source", "current", "stale", "older", "removed", "unknown"]
@@ -56,6 +59,8 @@ class Origin:
     run_id: str
     created: float
     """Seconds since the epoch."""
+    name: str = ""
+    """What people call the node: as the canvas did when it was used last."""
 
 
 @dataclass(frozen=True)
@@ -283,26 +288,33 @@ def read_lineage(store: RunStore, pipeline: str = "", limit: int = RESULTS) -> L
         results |= found
         missing = {f for result in found.values() for f, _ in _inputs(result).values()} - results.keys() - gone
     uses = store.results.last_uses([*results, *gone, *missing])
-    items, links = build(results.values(), uses, store.paths.located)
+    newest = {use.fingerprint: use.run_id for use in reversed(uses)}
+    names = names_in_runs(store, ({f: result.run_id for f, result in results.items()} | newest).values())
+    items, links = build(results.values(), uses, store.paths.located, names)
     return Lineage(items, links, read, store.results.count(pipeline))
 
 
 def build(
-    results: Iterable[Result], uses: Iterable[Use] = (), located: Callable[[str], str] = str
+    results: Iterable[Result],
+    uses: Iterable[Use] = (),
+    located: Callable[[str], str] = str,
+    names: Names | None = None,
 ) -> tuple[dict[str, Item], tuple[Link, ...]]:
     """Items by id, and links, of these results. Pure.
 
     A dataset is one item whatever came to it: an optimization that found nothing to do gives the version it was given.
     `uses` name the pipelines that used a result, and say what one was that is gone. `located` gives the path today of
-    one in a fingerprint.
+    one in a fingerprint, `names` what the canvas calls a node, by run and id.
     """
-    return _Builder(results, uses, located).built()
+    return _Builder(results, uses, located, names or {}).built()
 
 
 class _Builder:
-    def __init__(self, results: Iterable[Result], uses: Iterable[Use], located: Callable[[str], str]) -> None:
+    def __init__(
+        self, results: Iterable[Result], uses: Iterable[Use], located: Callable[[str], str], names: Names
+    ) -> None:
         self._results = {result.fingerprint: result for result in results}
-        self._located = located
+        self._located, self._names = located, names
         self._uses: dict[str, list[Use]] = {}
         for use in uses:
             self._uses.setdefault(use.fingerprint, []).append(use)
@@ -354,12 +366,11 @@ class _Builder:
     def _dataset(
         self, result: Result, port: str, dataset: Dataset, made_from: Mapping[str, Dataset], before: list[str]
     ) -> str:
-        origin = Origin(
-            result.fingerprint, port, result.node, result.node_type, result.pipeline, result.run_id, result.created
-        )
+        name = self._title(result)
+        origin = _origin(result, port, name)
         pipelines = {result.pipeline, *(use.pipeline for use in self._uses.get(result.fingerprint, ()))}
         part = port if len(result.outputs) > 1 else ""
-        kind, title, key = _described(dataset, self._title(result.fingerprint, result.node), part)
+        kind, title, key = _described(dataset, name, part)
         known = self._items.get(key)
         others = [other for other in before if other != key]
         if known is not None and key in _reached(others, self._ancestors):
@@ -382,28 +393,32 @@ class _Builder:
         use = next(iter(self._uses.get(fingerprint, ())), None)
         dataset = use.outputs.get(port) if use is not None else None
         key = _digest("gone", fingerprint, port)
+        name = self._name(use) if use is not None else ""
         if dataset is not None:
             # The same data may be there still, by another result.
             part = port if use is not None and len(use.outputs) > 1 else ""
-            kind, title, same = _described(dataset, self._title(fingerprint, port), part)
+            kind, title, same = _described(dataset, name, part)
             key = same if same in self._items else key
         else:
-            kind, title = "Removed", use.title if use is not None else "removed"
+            kind, title = "Removed", name or "removed"
         self._outputs[fingerprint, port] = key
         if key not in self._items:
-            origin = (
-                Origin(fingerprint, port, use.node, use.node_type, use.pipeline, use.run_id, use.created)
-                if use is not None
-                else Origin(fingerprint, port, "", "", "", "", 0.0)
-            )
+            nobody = Origin(fingerprint, port, "", "", "", "", 0.0)
+            origin = _origin(use, port, name) if use is not None else nobody
             pipelines = tuple(sorted({each.pipeline for each in self._uses.get(fingerprint, ())}))
             place = dataset.uri if dataset is not None else ""
             self._items[key] = Item(key, kind, title, place, (origin,), dataset, {}, pipelines, removed=True)
         return key
 
-    def _title(self, fingerprint: str, otherwise: str) -> str:
+    def _title(self, result: Result) -> str:
         """What the node that made a result was called last."""
-        return next((use.title for use in self._uses.get(fingerprint, ()) if use.title), otherwise)
+        used = next((self._name(use) for use in self._uses.get(result.fingerprint, ())), "")
+        return used or self._names.get((result.run_id, result.node)) or result.node_type
+
+    def _name(self, use: Use) -> str:
+        """As the canvas calls the node; where the document is not known its title, which is the id without one."""
+        known = self._names.get((use.run_id, use.node))
+        return known or (use.title if use.title not in ("", use.node) else use.node_type)
 
     def _source(self, place: str, digest: str, result: Result) -> str:
         place = self._located(place)
@@ -438,6 +453,10 @@ class _Builder:
 
     def _ancestors(self, item: str) -> Iterable[str]:
         return self._before.get(item, ())
+
+
+def _origin(by: Result | Use, port: str, name: str) -> Origin:
+    return Origin(by.fingerprint, port, by.node, by.node_type, by.pipeline, by.run_id, by.created, name)
 
 
 def _inputs(result: Result) -> dict[str, tuple[str, str]]:

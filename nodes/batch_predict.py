@@ -55,7 +55,7 @@ def batch_predict(
 ) -> Predictions:
     """Give every volume the probability of each class.
 
-    The result is a Delta table with a row a volume: its id, the scores of all classes, its own label
+    The result is a Delta table with a row for each volume: its id, the scores of all classes, its own label
     where it has one (by the model's class numbers), the likeliest class with its name, and the
     SHA-256 of the model. Volumes without a label are predicted too; those with values that are not finite, or beyond
     1e18, get NaN and no class. Rows come in by one commit; a killed prediction goes on after the last part that was

@@ -86,7 +86,7 @@ def _described(folder: Path, ctx: TaskContext) -> TrainedModel:
     import json
 
     from nodes.prediction.inputs import read_card
-    from nodes.training.trained_model import DESCRIPTION, HISTORY, MLFLOW_MODEL, figures_in
+    from nodes.training.trained_model import DESCRIPTION, HISTORY, MLFLOW_MODEL
 
     card = read_card(folder)
     if not (folder / DESCRIPTION).is_file():
@@ -101,6 +101,15 @@ def _described(folder: Path, ctx: TaskContext) -> TrainedModel:
         description = {"file": card.file.name, **(Model.load(str(folder)).metadata or {})}
         write_whole(ctx.out / DESCRIPTION, json.dumps(description, indent=2) + "\n", durable=True)
         folder = ctx.out
+    return _in_place(folder, card)
+
+
+def _in_place(folder: Path, card: ModelCard) -> TrainedModel:
+    """The model in a folder as a training left it."""
+    import json
+
+    from nodes.training.trained_model import DESCRIPTION, figures_in
+
     described: Mapping[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
     file = folder / card.file.name
     return TrainedModel(
@@ -177,8 +186,6 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     found = look.paths.get("folder")
     if found is None or not found.count:
         return {}
-    import json
-
     from engine.errors import VoxelflowError
     from nodes.prediction.inputs import read_card
     from nodes.training.trained_model import DESCRIPTION
@@ -190,8 +197,10 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {"problem": exc.message, "hint": exc.hint}
     if not (folder / DESCRIPTION).is_file():
         return {}
-    described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-    return {"spec": _spec(described, card).model_dump(mode="json")}
+    try:
+        return {"model": _in_place(folder, card).model_dump(mode="json")}
+    except (OSError, ValueError, TypeError, AttributeError) as exc:
+        return {"problem": f"the figures of the model in {folder} cannot be read: {exc}", "hint": _CHOOSE}
 
 
 @load_model.preview
@@ -208,10 +217,12 @@ def _preview(look: CheckContext) -> Preview:
             hint="Run this node again (--from) when the alias has moved, or name the version.",
             parameter="registered",
         )
-    spec = VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None
-    return Preview(kind="TrainedModel", uri=look.params.get("folder") or None, spec=spec)
+    model = TrainedModel.model_validate(look.facts["model"]) if "model" in look.facts else None
+    uri, spec = look.params.get("folder") or None, None if model is None else model.spec
+    return Preview(kind="TrainedModel", uri=uri, spec=spec, dataset=model)
 
 
+_CHOOSE = "Choose the folder of another model, or train it again."
 _ONE = "Give one of folder, run and registered."
 
 

@@ -76,22 +76,30 @@ def optimize_delta(
     """
     from nodes.table.compaction import compact
 
+    _refuse_remote_vacuum(table, parameters)
+    return _finish(table, compact(table, parameters.target, ctx), parameters, ctx)
+
+
+@optimize_delta.on("spark")
+def _on_spark(table: VolumeDelta, *, parameters: OptimizeParameters, ctx: TaskContext) -> VolumeDelta:
+    """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE.
+
+    A table in object storage is compacted as on the embedded backend.
+    """
+    from nodes.spark.delta_optimize import compact_on_spark
+    from nodes.spark.delta_transactions import DeltaTransactions
+
+    _refuse_remote_vacuum(table, parameters)
+    return _finish(table, compact_on_spark(table, parameters.target, ctx), parameters, ctx, DeltaTransactions(ctx))
+
+
+def _refuse_remote_vacuum(table: VolumeDelta, parameters: OptimizeParameters) -> None:
     if parameters.vacuum and is_url(table.uri):
         raise UsageError(
             "a table in object storage is not vacuumed: its readers are not known",
             hint="Set vacuum to false. DeltaTable.vacuum of the package deltalake deletes what is old enough.",
             parameter="vacuum",
         )
-    return _finish(table, compact(table, parameters.target, ctx), parameters, ctx)
-
-
-@optimize_delta.on("spark")
-def _on_spark(table: VolumeDelta, *, parameters: OptimizeParameters, ctx: TaskContext) -> VolumeDelta:
-    """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE."""
-    from nodes.spark.delta_optimize import compact_on_spark
-    from nodes.spark.delta_transactions import DeltaTransactions
-
-    return _finish(table, compact_on_spark(table, parameters.target, ctx), parameters, ctx, DeltaTransactions(ctx))
 
 
 def _finish(

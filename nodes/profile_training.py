@@ -10,6 +10,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Dataset, Preview, Report, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.declare.node import node
 from engine.diagnostics.rule import Rule
+from engine.profiles.dynamic_allocation import on_fixed_executors
 from nodes.profiling.settings import ProfileParameters
 from nodes.train_resnet3d import check_input, check_jit
 from nodes.training.rules import FormsDiffer
@@ -59,6 +60,7 @@ def profile_training(
 
 
 @profile_training.on("spark")
+@on_fixed_executors
 def _on_spark(
     data: VolumeDelta | VolumeParquet | VolumeFiles,
     other: VolumeDelta | VolumeParquet | VolumeFiles | None = None,

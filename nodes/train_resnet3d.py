@@ -13,6 +13,7 @@ from engine.declare.datasets import Dataset, Preview, TrainedModel, VolumeDelta,
 from engine.declare.node import node
 from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
+from engine.profiles.dynamic_allocation import on_fixed_executors
 from engine.storage.files import other_size
 from engine.text import label_text, plural
 from nodes.conversion.commas import WITH_POINT, number_with_comma
@@ -102,10 +103,11 @@ def train_resnet3d(
         validation: volumes to validate on; without it a share of the data is held back. Classes go by their names.
         test: volumes to test the published model with, once, at the end.
     """
+    from nodes.training.idle_gpus import warning_of_idle_gpus
     from nodes.training.settings import Settings
     from nodes.training.workers import group, worker
 
-    settings = Settings.of(parameters)
+    settings, ctx = Settings.of(parameters), warning_of_idle_gpus(ctx)
     if settings.workers == 1:
         from nodes.training.learner import framework_named
         from nodes.training.session import train_and_publish
@@ -119,6 +121,7 @@ def train_resnet3d(
 
 
 @train_resnet3d.on("spark")
+@on_fixed_executors
 def _on_spark(
     data: VolumeDelta | VolumeParquet | VolumeFiles,
     validation: VolumeDelta | VolumeParquet | VolumeFiles | None = None,
@@ -128,10 +131,12 @@ def _on_spark(
     ctx: TaskContext,
 ) -> TrainedModel:
     """The same with each worker on an executor, also when it is only one."""
+    from nodes.training.idle_gpus import warning_of_idle_gpus
     from nodes.training.settings import Settings
     from nodes.training.workers import group, worker
-    from nodes.training.workers.barrier import BarrierGroup
+    from nodes.training.workers.barrier import BarrierGroup, gpus_of_a_task
 
+    ctx = warning_of_idle_gpus(ctx, lambda: gpus_of_a_task(ctx.spark.sparkContext, ctx.resources.gpus))
     start = partial(BarrierGroup, program=worker.PROGRAM, ctx=ctx)
     return group.train_with_workers(data, validation, Settings.of(parameters), ctx, start, test=test)
 

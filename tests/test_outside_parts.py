@@ -28,15 +28,24 @@ def test_a_missing_part_skips_a_test_but_not_in_ci(
         require(part)
 
 
-def test_node_without_the_canvas_s_packages_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("part", "folder"), [("canvas", "CANVAS"), ("azurite", "AZURITE")])
+def test_node_without_the_packages_is_not_enough(
+    part: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CI", raising=False)
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\n")
     node.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(outside_parts, "CANVAS", tmp_path)
+    monkeypatch.setattr(outside_parts, folder, tmp_path)
     with pytest.raises(pytest.skip.Exception, match="npm ci"):
-        require("canvas")
-    (tmp_path / "node_modules").mkdir()
+        require(part)
+    # What an `npm ci` leaves that broke off.
+    packages = tmp_path / "node_modules"
+    (packages / "vite").mkdir(parents=True)
     outside_parts._found.clear()
-    require("canvas")
+    with pytest.raises(pytest.skip.Exception, match="npm ci"):
+        require(part)
+    (packages / ".package-lock.json").touch()
+    outside_parts._found.clear()
+    require(part)

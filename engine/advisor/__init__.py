@@ -5,7 +5,7 @@
     probes/*.json ──> InputModel (`reading`) │              the recommended one, why, and what would change it
     machines.csv ──> Candidate (`machines`)  ┘
 
-`steps` and `reading` are laws with few coefficients, fitted to what was measured; `advice` puts them together, `report`
-words it; `sources` finds what a workspace knows; `run_estimate` adds up a whole run, with what earlier runs tell of its
-other nodes. All but these two is pure arithmetic on plain records.
+`steps` and `reading` are laws with few coefficients, fitted to what was measured; `saving` is what checkpoints add;
+`advice` puts them together, `report` words it; `sources` finds what a workspace knows; `run_estimate` adds up a whole
+run, with what earlier runs tell of its other nodes. All but these two is pure arithmetic on plain records.
 """

@@ -9,15 +9,18 @@ from dataclasses import dataclass, field, replace
 from engine.advisor.choice import near_best, smallest_batch
 from engine.advisor.machines import DEVIATIONS, Basis, Candidate, Computing, Measured, computing_on
 from engine.advisor.reading import InputModel, Way
+from engine.advisor.saving import saving_s, write_mb_s
 from engine.advisor.storage_cost import StorageCost, storage_cost
 from engine.bench.compare import WAITING, Bound, efficient
-from engine.declare.workload import TrainingWork
+from engine.declare.workload import Saving, TrainingWork
 from engine.prices import StorageTable
 from engine.storage import is_url
 from engine.text import duration
 
 _START_S, _START_S_PER_LAYER, _START_SPREAD = 6.0, 0.11, 0.4
 """Until the first step: importing the framework, building and compiling the network, on two cores."""
+_SAVING_SPREAD = 0.3
+"""A disk writes as much faster or slower at another time."""
 _FORWARD = 1 / 3
 """Of a step's arithmetic: validation does no other."""
 _PROCESS_BYTES = 0.92e9
@@ -54,6 +57,8 @@ class Estimate:
     """Until the volumes of such a step have come."""
     first_epoch_s: float = 0.0
     later_epoch_s: float = 0.0
+    saving_s: float | None = None
+    """Of such an epoch: writing its checkpoints. None where nobody knows how fast that is; then it is in no time."""
     memory_bytes: int = 0
     cached: bool = False
     """Whether epochs after the first read from memory, or from the local cache."""
@@ -104,6 +109,9 @@ class Knowledge:
     guessed: Collection[Way] = ()
     cache_bytes: int = 0
     write_mb_s: float | None = None
+    checkpoint_mb_s: float | None = None
+    """How fast checkpoints are written in the folder `saved_in`; None where no probe says it."""
+    saved_in: str = ""
     fresh: bool = False
     """The data is yet to be made, on the same machine: what fits into memory is there when the training begins."""
     storage_prices: StorageTable | None = None
@@ -162,6 +170,8 @@ class Advice:
     """What its storage costs beside the machine; None where the data lies on it."""
     elsewhere: tuple[Elsewhere, ...] = ()
     within_s: float | None = None
+    saved_in: str = ""
+    """The folder of the checkpoints."""
 
 
 # --- one machine ---------------------------------------------------------------------------------
@@ -203,10 +213,14 @@ def estimate(
         for each in (first, later)
     ]
     begins = [first_batch_s(work, batch, ranks, each, candidate.cores) for each in (first, later)]
-    epoch_first = steps * step_first + validation[0] + begins[0]
-    epoch_later = steps * step_later + validation[1] + begins[1]
+    trained = (steps * step_first + begins[0], steps * step_later + begins[1])
+    nothing = Saving(0)
+    rate = write_mb_s(candidate, known.checkpoint_mb_s)
+    saved = [saving_s(work.saving or nothing, rate, steps, each) if rate else 0.0 for each in trained]
+    epoch_first, epoch_later = (sum(parts) for parts in zip(trained, validation, saved, strict=True))
     start = _START_S + _START_S_PER_LAYER * network.layers
     training = epoch_first + (work.epochs - 1) * epoch_later
+    saving = saved[0] + (work.epochs - 1) * saved[1]
     # A training of one epoch has none after the first.
     limit, step_s, input_s = (later, step_later, input_later) if work.epochs > 1 else (first, step_first, input_first)
     bound: Bound = "input" if input_s - compute_s > WAITING * input_s else "compute"
@@ -214,7 +228,8 @@ def estimate(
         limit.spread if bound == "input" and limit else math.hypot(model.error(network, ranks), computing.scale_spread)
     )
     seconds = start + training
-    relative = math.hypot(spread * training, _START_SPREAD * start) / seconds
+    # That of saving comes to that of all: else the bar's upper end would fall as something is added.
+    relative = math.hypot(spread * training, _SAVING_SPREAD * saving, _START_SPREAD * start) / seconds
     return replace(
         out,
         bound=bound,
@@ -226,6 +241,7 @@ def estimate(
         input_s=input_s,
         first_epoch_s=epoch_first,
         later_epoch_s=epoch_later,
+        saving_s=saved[1] if rate or work.saving is None else None,
         cached=cached,
     )
 
@@ -318,7 +334,15 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
     found = {c.name: computing for c in known.candidates if (computing := _computing(c, work, known)) is not None}
     storage = storage_cost(work, way, known.cache_bytes, known.storage_prices)
     if not found:
-        return Advice(work, way, assumed_input=assumed, with_latency=with_latency, storage=storage, within_s=within_s)
+        return Advice(
+            work,
+            way,
+            assumed_input=assumed,
+            with_latency=with_latency,
+            storage=storage,
+            within_s=within_s,
+            saved_in=known.saved_in,
+        )
 
     def on_all(stored: Way, known: Knowledge, uri: str = work.uri) -> tuple[Estimate, ...]:
         there = replace(work, uri=uri)
@@ -350,6 +374,7 @@ def advise(work: TrainingWork, way: Way, known: Knowledge, *, within_s: float | 
         storage=storage,
         elsewhere=tuple(elsewhere),
         within_s=within_s,
+        saved_in=known.saved_in,
     )
 
 
@@ -423,6 +448,8 @@ def _settings(
         )
 
     ranks = [1] if machine.gpus else [n for n in (1, 2, 4, 8) if n <= machine.cores]
+    if machine.remote:
+        ranks = []  # on a cluster each worker has an executor of its own
     shared = best_of([work.batch_size], [work.workers, *ranks])
     if shared is not None and shared.workers != work.workers and (not on.fits or shared.rate > 1.02 * on.rate):
         yield Setting("workers", str(work.workers), str(shared.workers), _gain(on, shared))

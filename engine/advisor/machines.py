@@ -8,12 +8,14 @@ nobody did, guessed by the ratio of their data sheets' rates.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from engine.advisor.steps import CPU, MeasuredStep, StepModel, Terms, fit
 from engine.prices.dbu import dbu_table
+from engine.profiles.file import memory
 from engine.text import plural
 
 if TYPE_CHECKING:
@@ -31,11 +33,14 @@ class Accelerator:
     tflops: float
     gb_s: float
     memory_gb: float
+    bfloat16: bool = True
+    """Whether it has units for it (NVIDIA's compute capability 8.0, Ampere, or later): a training then computes in it
+    unless it is told otherwise (`runtime.mixed_precision_pays` in `nodes.tensorflow_keras`), and else never."""
 
 
 ACCELERATORS: Mapping[str, Accelerator] = {
-    "T4": Accelerator(8.1, 300, 16),
-    "V100": Accelerator(14.0, 900, 16),
+    "T4": Accelerator(8.1, 300, 16, bfloat16=False),
+    "V100": Accelerator(14.0, 900, 16, bfloat16=False),
     "A10G": Accelerator(31.2, 600, 24),
     "A10": Accelerator(31.2, 600, 24),
     "L40S": Accelerator(91.6, 864, 48),
@@ -46,11 +51,11 @@ ACCELERATORS: Mapping[str, Accelerator] = {
     "H200": Accelerator(67.0, 4800, 141),
 }
 """NVIDIA's data sheets (nvidia.com/data-center), the PCIe form where there are several; a longer name goes first."""
-GAINS: Mapping[tuple[str, str], tuple[float, float]] = {("A100", "H100"): (1.57, 1.97), ("V100", "A100"): (2.16, 2.23)}
+GAINS: Mapping[tuple[str, str], tuple[float, float]] = {("A100", "H100"): (1.57, 1.97)}
 """How many times as fast the second model trains as the first, in mixed precision, from the least to the most of what
 was measured: seconds a batch of CosmoFlow, ResNet-50 and U-Net3D in MLPerf Storage's settings (`computation_time`,
-github.com/mlcommons/storage, configs/dlio/workload); nnU-Net in 3-D (NVIDIA's DeepLearningExamples, its tables of
-training performance)."""
+github.com/mlcommons/storage, configs/dlio/workload). Of the V100 there are such ratios too, in float16: trainings
+compute in bfloat16, which it has no units for."""
 Basis = Literal["measured", "scaled", "guessed"]
 DATA_SHEET = "by its data sheet"
 """What is known of a machine with an accelerator where none was ever measured."""
@@ -66,6 +71,8 @@ steps of 32, 128 and 512 volumes (ResNet-18) on an H200 are put at 15, 24 and 63
 _BATCHED = 1e-14
 """A weight for a further volume: it takes the whole batch through a layer at once."""
 _MOST_GAIN = math.log(3.0)
+_OTHER_PRECISION = 0.2
+"""Relative error (one deviation) of taking the law of another precision, or of another use of XLA."""
 DEVIATIONS = 1.3
 """Half of the width of an error bar: the true value lies within it four times of five."""
 _SAME = 0.1
@@ -229,36 +236,64 @@ def computing_on(
     """How fast the candidate computes; None when nothing was ever measured.
 
     The nearest machine is taken: the same one, one with the same GPU, one with a GPU that others have measured beside
-    this, the same kind with the most similar cores.
+    this, the same kind with the most similar cores. Without a value for `mixed_precision` it is what a training there
+    computes in.
     """
     if not machines:
         return None
-    fast = bool(candidate.gpus)
-    wanted = (fast if mixed_precision is None else mixed_precision, bool(jit))
-    nearest = min(machines, key=lambda one: _distance(candidate, one.candidate, wanted[0]))
-    model = nearest.models.get(wanted) or next(iter(nearest.models.values()))
+    wanted = (_computes_bfloat16(candidate, machines) if mixed_precision is None else mixed_precision, bool(jit))
+    nearest = min(machines, key=lambda one: _distance(candidate, one, wanted))
+    kind = _kind(nearest, wanted)
+    model, other = nearest.models[kind], kind[0] != wanted[0]
     if _same(candidate, nearest.candidate):
-        if wanted in nearest.models:
+        if kind == wanted:
             return Computing(model)
-        return Computing(model, "from its benchmark in another precision", "guessed", 0.2)
+        way = "in another precision" if other else f"with{'' if kind[1] else 'out'} XLA"
+        return Computing(model, f"from its benchmark {way}", "guessed", _OTHER_PRECISION)
     if bool(candidate.gpus) != bool(nearest.candidate.gpus):
         # How fast processors are says nothing of an accelerator.
         model = StepModel(promised(candidate), model.exchange, 0.0)
         known = not candidate.gpus or candidate.accelerator is not None
         return Computing(model, DATA_SHEET if known else NO_SHEET, "guessed", _MOST_GAIN / DEVIATIONS)
-    gain = measured_gain(nearest.candidate, candidate, mixed_precision=wanted[0])
+    found = _scaled(model, nearest.candidate, candidate, mixed_precision=kind[0] and wanted[0])
+    if not other:
+        return found
+    source = found.source if found.source == NO_SHEET else f"{found.source}, in another precision"
+    return replace(found, source=source, basis="guessed", scale_spread=math.hypot(found.scale_spread, _OTHER_PRECISION))
+
+
+def _computes_bfloat16(candidate: Candidate, machines: Sequence[Measured]) -> bool:
+    """Whether a training there computes in bfloat16 without being told to."""
+    if not candidate.gpus:
+        return False
+    if candidate.accelerator is not None:
+        return candidate.accelerator.bfloat16
+    # A GPU that is in no table has said so where it was benchmarked; most that are in use have units for it.
+    like = [m.result.bfloat16 for m in machines if m.candidate.gpus and _gpu(m.candidate) == _gpu(candidate)]
+    return next((said for said in like if said is not None), True)
+
+
+def _kind(measured: Measured, wanted: tuple[bool, bool]) -> tuple[bool, bool]:
+    """The way of computing that it was measured in: as wanted, else in the same precision, else any."""
+    same = [kind for kind in measured.models if kind[0] == wanted[0]]
+    return wanted if wanted in same else next(iter(same or measured.models))
+
+
+def _scaled(model: StepModel, measured: Candidate, candidate: Candidate, *, mixed_precision: bool) -> Computing:
+    """The law of another machine of the same kind; `mixed_precision` says whether both compute in it."""
+    gain = measured_gain(measured, candidate, mixed_precision=mixed_precision)
     if gain is not None:
         # In the middle between that ratio and none: small volumes wait for launches, which no GPU does faster.
         ratio = Terms(*[1 / math.sqrt(gain)] * len(Terms._fields))
         spread = max(abs(math.log(gain)) / 2, _SAME)
-        return Computing(model.scaled(ratio), f"from {nearest.candidate.name}", "scaled", spread / DEVIATIONS)
-    here, there = promised(nearest.candidate), promised(candidate)
+        return Computing(model.scaled(ratio), f"from {measured.name}", "scaled", spread / DEVIATIONS)
+    here, there = promised(measured), promised(candidate)
     ratio = Terms(*(new / old for new, old in zip(there, here, strict=True)))
     # As if half of the gain, or of the loss, failed to come; up to three times.
     half = min(_MOST_GAIN, abs(math.log(ratio.multiply_adds)) / 2)
-    source = f"from {nearest.candidate.name}" + (" by their data sheets" if candidate.gpus else "")
+    source = f"from {measured.name}" + (" by their data sheets" if candidate.gpus else "")
     if candidate.gpus and candidate.accelerator is None:
-        source = f"from {nearest.candidate.name}" if nearest.candidate.accelerator is None else NO_SHEET
+        source = f"from {measured.name}" if measured.accelerator is None else NO_SHEET
     return Computing(
         model.scaled(ratio), source, "guessed" if candidate.gpus else "scaled", max(half, _SAME) / DEVIATIONS
     )
@@ -267,7 +302,8 @@ def computing_on(
 def measured_gain(of: Candidate, over: Candidate, *, mixed_precision: bool) -> float | None:
     """How many times as fast the GPUs of `over` train as those of `of`, at best, by what was measured of both models.
 
-    Devices of one model count in proportion. None where nobody has measured one beside the other in this precision.
+    Devices of one model count in proportion. `mixed_precision` says whether both compute in it; None where nobody has
+    measured one beside the other so.
     """
     one, other = _model(of), _model(over)
     if not one or not other or not of.gpus or not over.gpus:
@@ -277,21 +313,9 @@ def measured_gain(of: Candidate, over: Candidate, *, mixed_precision: bool) -> f
         return devices
     if not mixed_precision:
         return None
-    best = _best(one, other)
-    if best is not None:
-        return devices * best
-    back = _best(other, one)
-    return None if back is None else devices / back
-
-
-def _best(one: str, other: str) -> float | None:
-    """The most that was measured from one model to a newer one, through others where need be."""
     if (one, other) in GAINS:
-        return GAINS[one, other][1]
-    for (first, second), (_, most) in GAINS.items():
-        if first == one and (rest := _best(second, other)) is not None:
-            return most * rest
-    return None
+        return devices * GAINS[one, other][1]
+    return devices / GAINS[other, one][1] if (other, one) in GAINS else None
 
 
 def _model(candidate: Candidate) -> str:
@@ -321,14 +345,16 @@ def _gpu(candidate: Candidate) -> str:
     return _key(candidate.gpu) or candidate.gpu.casefold()
 
 
-def _distance(candidate: Candidate, measured: Candidate, mixed_precision: bool) -> tuple[int, float]:
+def _distance(candidate: Candidate, one: Measured, wanted: tuple[bool, bool]) -> tuple[int, float]:
+    measured = one.candidate
     if _same(candidate, measured):
         return (0, 0.0)
     if candidate.gpus and measured.gpus:
         devices = abs(math.log(candidate.gpus / measured.gpus))
         if candidate.accelerator is not None and candidate.accelerator == measured.accelerator:
             return (1, devices)
-        known = measured_gain(measured, candidate, mixed_precision=mixed_precision) is not None
+        both = wanted[0] and _kind(one, wanted)[0]
+        known = measured_gain(measured, candidate, mixed_precision=both) is not None
         return (2 if known else 3, devices)
     if bool(candidate.gpus) == bool(measured.gpus):
         return (3, abs(math.log(max(1, candidate.cores) / max(1, measured.cores))))
@@ -363,9 +389,11 @@ def _on_databricks(candidate: Candidate, profile: Profile) -> Candidate:
     return replace(candidate, price_per_hour=price, dbu_per_hour=units.dbu_per_hour)
 
 
-def from_profile(profile: Profile, named: Machine | None = None, here: Hardware | None = None) -> Candidate:
+def from_profile(
+    profile: Profile, named: Machine | None = None, here: Hardware | None = None, workers: int = 1
+) -> Candidate:
     """The machine of a compute profile, under the profile's name: `named` is its row in the table of prices, `here`
-    this machine."""
+    this machine. On a cluster it is what so many `workers` have there, an executor each."""
     own = Candidate(
         name=profile.name,
         cores=profile.cores,
@@ -375,32 +403,59 @@ def from_profile(profile: Profile, named: Machine | None = None, here: Hardware 
         currency=profile.currency,
         origin="profile",
         machine_type=profile.machine,
-        remote=profile.on_databricks,
+        remote=not profile.is_here,
     )
     if here is not None and not own.remote:
         # A training takes the GPUs that are there, also under a profile that names none.
-        takes = profile.is_here and (named is None or named.gpus != 0)
-        gpus = own.gpus or (len(here.gpus) if takes else 0)
+        gpus = own.gpus or (len(here.gpus) if named is None or named.gpus != 0 else 0)
         own = replace(own, processor=here.processor, gpus=gpus, gpu=here.gpus[0] if gpus and here.gpus else "")
-    if named is None:
-        return own
-    own = replace(own, gpu=named.gpu or own.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
+    if named is not None:
+        own = replace(own, gpu=named.gpu or own.gpu, disk_mb_s=named.disk_mb_s, network_mb_s=named.network_mb_s)
     if not own.remote:
         return own
     # The profile's own figures are those of this machine, from which jobs are sent there.
-    cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
-    return replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
+    if named is not None:
+        cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
+        own = replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
+    cores, memory_bytes = _executors(profile, workers)
+    return replace(own, cores=cores or own.cores, memory_bytes=memory_bytes or own.memory_bytes)
+
+
+def _executors(profile: Profile, workers: int) -> tuple[int, int]:
+    """Cores and bytes of the executors on which so many workers train, by the profile's Spark settings; 0 where these
+    do not say it."""
+
+    def setting(name: str) -> str:
+        return profile.spark.get(f"spark.executor.{name}", "").strip()
+
+    def count(name: str) -> int:
+        return int(setting(name)) if re.fullmatch("[0-9]{1,6}", setting(name)) else 0
+
+    each = setting("memory")
+    try:
+        # Spark counts in MiB where no unit is given.
+        memory_bytes = memory(f"{each}m" if each.isdecimal() else each)
+    except ValueError:  # a variable of the environment, or nothing that Spark takes
+        memory_bytes = 0
+    used = min(workers, count("instances") or workers)
+    return count("cores") * used, memory_bytes * used
 
 
 def all_candidates(
-    profile: Profile, measured: Sequence[Measured], table: Sequence[Machine], here: Hardware | None = None
+    profile: Profile,
+    measured: Sequence[Measured],
+    table: Sequence[Machine],
+    here: Hardware | None = None,
+    *,
+    workers: int = 1,
 ) -> list[Candidate]:
     """Each machine once: the profile's own first, those that were measured, all of the table that can be paid for.
 
-    `here` is this machine, by which a profile's own is known among those that were measured.
+    `here` is this machine, by which a profile's own is known among those that were measured; `workers` are those of
+    the training.
     """
     named = next((m for m in table if profile.machine and m.key == profile.machine), None)
-    own = from_profile(profile, named, here)
+    own = from_profile(profile, named, here, workers)
     if named is None and own.gpus and not own.gpu:
         gpu = next((m.candidate.gpu for m in measured if m.candidate.gpus == own.gpus), "")
         own = replace(own, gpu=gpu)

@@ -244,9 +244,7 @@ def missing(advice: Advice, place: str) -> list[str]:
     if not advice.estimates:
         out.append(BENCH_FIRST)
     elif advice.own is None or advice.own.source:
-        own = None if advice.own is None else advice.own.machine
-        where = "this machine" if own is None or not own.remote else own.machine_type or f"the machine of {own.name}"
-        out.append(f"`voxelflow bench` on {where} makes its figures measured ones.")
+        out.append(_to_measure(advice))
     if advice.assumed_input and advice.estimates:
         beyond = " longer than the latency given" if advice.with_latency else ""
         out.append(
@@ -255,9 +253,44 @@ def missing(advice: Advice, place: str) -> list[str]:
         )
     elif advice.way == "files" and advice.estimates and not advice.from_table and _could_be_a_table(advice):
         out.append(f"What a table in that place would take is not known: `voxelflow probe {place}` measures it.")
+    said = advice.assumed_input and place == quote(advice.saved_in)
+    if advice.saved_in and not said and advice.own is not None and _saves_unknown(advice.own):
+        out.append(
+            f"How fast checkpoints are written is not known: `voxelflow probe {quote(advice.saved_in)}` measures it."
+            " Until then the times are without them."
+        )
     if not advice.work.exact_network:
         out.append("The network is your own: times are those of the ResNet with the same parameters.")
     return out
+
+
+def _to_measure(advice: Advice) -> str:
+    """The benchmark that makes the figures of the profile's machine measured ones."""
+    own, work = None if advice.own is None else advice.own.machine, advice.work
+    options, where = "", "this machine"
+    if own is not None and own.remote and own.machine_type:
+        where = own.machine_type
+    elif own is not None and own.remote:
+        # Where no type is named, the machine is known by the profile's name alone.
+        options, where = f" --name {quote(own.name)}", "the machine of an executor"
+    if work.mixed_precision is not None:
+        options += f" --mixed-precision {'on' if work.mixed_precision else 'off'}"
+    if work.jit:
+        options += " --xla on"
+    return f"`voxelflow bench{options}` on {where} makes its figures measured ones."
+
+
+def left_out(advice: Advice) -> list[str]:
+    """What no time, and so no cost, has in it."""
+    unknown = any(map(_saves_unknown, advice.estimates))
+    return [
+        "the start of a machine or cluster",
+        *(["checkpoints on disks of unknown speed"] if unknown else []),
+    ]
+
+
+def _saves_unknown(estimate: Estimate) -> bool:
+    return estimate.fits and estimate.saving_s is None
 
 
 def _could_be_a_table(advice: Advice) -> bool:
@@ -296,6 +329,7 @@ def as_json(advice: Advice, place: str) -> dict[str, Any]:
             "input_s": estimate.input_s,
             "first_epoch_s": round(estimate.first_epoch_s, 1),
             "later_epoch_s": round(estimate.later_epoch_s, 1),
+            "saving_s": None if estimate.saving_s is None else round(estimate.saving_s, 1),
             "memory_bytes": estimate.memory_bytes,
             "basis": estimate.basis,
             "source": source_of(estimate),
@@ -314,5 +348,6 @@ def as_json(advice: Advice, place: str) -> dict[str, Any]:
         "changes": changes(advice),
         "settings": [vars(s) for s in advice.settings],
         "missing": missing(advice, place),
+        "left_out": left_out(advice),
         "storage": None if advice.storage is None else storage_as_json(advice.storage),
     }

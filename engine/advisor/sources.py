@@ -149,14 +149,18 @@ def advise_training(
                 guessed.add(each)
             cold[each] = cold.get(each, cached[each]).farther(farther_s)
     local_cache = RangeCache.from_environment()
+    saved_in = str(profile.storage_root or workspace.root)
+    saved = probe_of(saved_in, known.probes)
     knowledge = Knowledge(
-        candidates=all_candidates(profile, measured, table, known.here),
+        candidates=all_candidates(profile, measured, table, known.here, workers=work.workers),
         measured=measured,
         cold=cold,
         cached=cached,
         guessed=guessed,
         cache_bytes=local_cache.limit if local_cache is not None else 0,
         write_mb_s=probe.large_writes.mb_s if probe is not None else None,
+        checkpoint_mb_s=saved.large_writes.mb_s if saved is not None else None,
+        saved_in=saved_in,
         fresh=not work.uri,
         storage_prices=storage_table(workspace),
         elsewhere=tuple(_elsewhere(work, way, workspace, known.probes)),

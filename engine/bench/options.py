@@ -33,7 +33,8 @@ class BenchOptions:
     workers: tuple[int, ...] = (1,)
     loaders: tuple[str, ...] = ("arrow", "npy")
     inputs: tuple[Input, ...] = INPUTS
-    mixed_precision: tuple[bool, ...] = (False,)
+    mixed_precision: tuple[bool, ...] | None = None
+    """None: as a training computes on this machine without being told."""
     jit: tuple[bool, ...] = (False,)
     deterministic: bool = True
     steps: int = 8

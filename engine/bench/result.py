@@ -228,6 +228,8 @@ class BenchResult(_Frozen):
     machine: Annotated[Machine, AfterValidator(_in_bounds)]
     cores: _Count
     """Those that the training was given."""
+    bfloat16: bool | None = None
+    """Whether a training there computes in it without being told to; None: from a version that did not look."""
     machine_type: _Line = ""
     """Its key in the table of prices (`m5.2xlarge@us-east-1`); "" where that is not known."""
     price_per_hour: Annotated[float, Field(ge=0)] | None = None

@@ -155,7 +155,7 @@ def _show(training: Training, advice: Advice, workspace: Workspace, profile: Pro
     storage = advice.storage
     if shown:
         units = profile.price_per_dbu is not None
-        beside = not_included("traffic" if storage is not None else "", units=units)
+        beside = *report.left_out(advice), *not_included("traffic" if storage is not None else "", units=units)
         price = f"the price of the machine and its {UNITS}" if units else "the machine's price"
         say(f"cost: {price} an hour by the time; not in it: {', '.join(beside)}")
     if storage is not None:

@@ -55,8 +55,9 @@ class _Names(click.ParamType[Any]):
         return out
 
 
-def _switch(name: str, help_text: str) -> Callable[[F], F]:
-    return click.option(name, type=click.Choice(list(_SWITCH)), default="off", show_default=True, help=help_text)
+def _switch(name: str, help_text: str, default: str = "off") -> Callable[[F], F]:
+    known = list(_SWITCH) if default in _SWITCH else [default, *_SWITCH]
+    return click.option(name, type=click.Choice(known), default=default, show_default=True, help=help_text)
 
 
 @click.group("bench", short_help="Measure training on this machine; compare machines.", invoke_without_command=True)
@@ -72,7 +73,7 @@ def _switch(name: str, help_text: str) -> Callable[[F], F]:
 @click.option("--workers", type=_Numbers(), help="Processes that share every batch. Default: 1.")
 @click.option("--loaders", type=_Names("arrow", "npy", "petastorm"), help="arrow, npy, petastorm. Default: arrow,npy.")
 @click.option("--inputs", type=_Names("synthetic", "cached", "cold"), help="Default: synthetic,cached,cold.")
-@_switch("--mixed-precision", "Compute in bfloat16.")
+@_switch("--mixed-precision", "Compute in bfloat16. auto: as a training does on this machine.", default="auto")
 @_switch("--xla", "Compile steps with XLA.")
 @click.option(
     "--deterministic/--no-deterministic",
@@ -143,7 +144,7 @@ def _measure(
     workspace = session.workspace(root)
     values = {key: value for key, value in given.items() if value is not None}
     options = BenchOptions(
-        mixed_precision=_SWITCH[mixed_precision],
+        mixed_precision=_SWITCH.get(mixed_precision),
         jit=_SWITCH[xla],
         name=name,
         **_priced(machine, price, workspace),

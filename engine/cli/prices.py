@@ -113,7 +113,8 @@ def import_file(session: Session, file: Path, anyway: bool, as_json: bool, root:
     The first line names the columns, in any order: name is needed; provider, region, cores, memory_gib, gpus, gpu,
     disk_mb_s, network_mb_s, price_per_hour, spot_per_hour, currency, date (2026-06-18), source and specs_source may be
     there. An empty price means that none is known; costs are counted by price_per_hour, which is the one on demand, and
-    by spot_per_hour under a profile with spot = true.
+    by spot_per_hour under a profile with spot = true. A text that a spreadsheet would compute (=, +, - or @ before it)
+    is refused.
 
     Nothing is taken when a price looks wrong: one that does not fit those of the other sizes of its family, that is the
     price of the machine's Databricks units, that is older than the known one and very different, or on the spot market

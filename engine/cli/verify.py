@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -38,7 +38,8 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
 
     TARGET is the folder or URL of a Delta table (its newest version) or of Parquet files, the folder of a trained
     model, or a run ("last" or an id), of which the tables (each version that it made), Parquet files and models are
-    read. Printed is a line for each damaged file: what is wrong, what is lost, and what repairs it.
+    read, and what else it made is named. Printed is a line for each damaged file: what is wrong, what is lost, and what
+    repairs it.
 
     The workspace's history of runs (runs.db) is checked, too, and named when it is damaged.
 
@@ -48,11 +49,11 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
 
     Exit status: 0 when nothing is damaged, 1 when something is.
     """
-    from engine.cli.screen import say_json
+    from engine.cli.screen import say, say_json
 
     store = _store(session, root)
     results = store.results.all() if store is not None else []
-    items = _items(session, target, node, root, results)
+    items, left_out = _items(session, target, node, root, results)
     reports: list[dict[str, Any]] = []
     with _Progress() as progress:
         for item in items:
@@ -64,6 +65,10 @@ def command(session: Session, target: str, node: str | None, set_aside: bool, as
             reports.append(_report(name, checked, maker))
             if not as_json:
                 _show(name, checked, reports[-1]["damaged"])
+    for dataset, made_by in left_out.values():
+        reports.append(_report_left_out(dataset, made_by))
+        if not as_json:
+            say(f"not checked: {reports[-1]['not_checked'][0]}")
     if store is not None and (problem := store.problem()):
         reports.append(_report_runs(str(store.workspace.database), problem))
         if not as_json:
@@ -84,37 +89,43 @@ def _store(session: Session, root: Path | None) -> RunStore | None:
 
 def _items(
     session: Session, target: str, node: str | None, root: Path | None, results: Sequence[Result]
-) -> Sequence[Dataset | str]:
+) -> tuple[Sequence[Dataset | str], Mapping[str, tuple[Dataset, str]]]:
+    """What to check, and what else the run made, with its nodes."""
     from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeParquet
     from engine.errors import UsageError
     from engine.storage.urls import is_url
 
     place = expanded(target)
     if is_url(target):
-        return [target]
+        return [target], {}
     if place.is_dir():
         # Which Parquet files belong together only their list says.
         maker = _maker(results, str(place))
         made_here = [d for d in maker.outputs.values() if _normal(d.uri) == _normal(str(place))] if maker else []
-        return [d for d in made_here if isinstance(d, VolumeParquet)] or [str(place.absolute())]
+        return [d for d in made_here if isinstance(d, VolumeParquet)] or [str(place.absolute())], {}
     if "/" in target or target in ("", "."):
         raise UsageError(f"there is no folder {target}", hint="Give a table, a model, or a run.")
     _, store = session.workspace_with_runs(root)
     found = store.run(target)
+    outputs = [(d, t.node) for t in store.tasks(found.run_id) if node in (None, t.node) for d in t.outputs.values()]
     # Of a table each version that a node made: an older one has files of its own, until they are vacuumed.
     made = {
         (dataset.uri, dataset.version if isinstance(dataset, VolumeDelta) else None): dataset
-        for task in store.tasks(found.run_id)
-        for dataset in task.outputs.values()
-        if isinstance(dataset, VolumeDelta | VolumeParquet | TrainedModel) and node in (None, task.node)
+        for dataset, _ in outputs
+        if isinstance(dataset, VolumeDelta | VolumeParquet | TrainedModel)
     }
+    read = {uri for uri, _ in made}
     if not made:
         where = f" in the node {node}" if node else ""
         raise UsageError(
-            f"run {found.run_id} of {found.pipeline} made no table and no model{where}",
+            f"run {found.run_id} of {found.pipeline} made no table of volumes, no Parquet files and no model{where}",
             hint="`voxelflow runs show` shows what it made.",
         )
-    return list(made.values())
+    left_out: dict[str, tuple[Dataset, str]] = {}
+    for dataset, made_by in outputs:
+        if dataset.uri not in read:
+            left_out.setdefault(dataset.uri, (dataset, made_by))  # nodes after it may hand it on
+    return list(made.values()), left_out
 
 
 def _parts(results: Sequence[Result]) -> list[Path]:
@@ -153,6 +164,17 @@ def _report(name: str, checked: CheckedData, maker: Result | None) -> dict[str, 
         "damaged": damaged,
         "set_aside": [str(path) for path in checked.moved],
     }
+
+
+def _report_left_out(dataset: Dataset, made_by: str) -> dict[str, Any]:
+    from engine.declare.datasets import Predictions
+
+    why = "no checksums of it are kept"
+    if isinstance(dataset, Predictions):
+        why = f"`voxelflow verify {quote(dataset.uri)}` reads the newest version of its table"
+    remark = f"{dataset.kind} of the node {made_by} at {dataset.uri}: {why}"
+    none: dict[str, Any] = {"files": 0, "volumes": 0, "unchecked": 0, "damaged": [], "set_aside": []}
+    return {"data": dataset.uri, "not_checked": [remark], **none}
 
 
 def _report_runs(name: str, problem: str) -> dict[str, Any]:

@@ -273,7 +273,8 @@ class VolumeDelta(_Volumes):
 
 
 class TrainedModel(Dataset):
-    """A folder with `model.keras`, `model.json` (input spec, classes, parameter counts), `history.json`.
+    """A folder with the framework's file (Keras' is `model.keras`), `history.json` and `model.json`, which has the
+    input's spec, the classes and counts of parameters.
 
     `metrics` are those of the epoch whose weights it has, and what was measured with it at the end.
     """
@@ -301,7 +302,7 @@ class TrainedModel(Dataset):
 
 
 class Predictions(Dataset):
-    """One version of a Delta table with a row a volume: its id, its scores, its label, and what a model says it is.
+    """One version of a Delta table with a row for each volume: its id, its scores, its label, and what a model says.
 
     `classes` names the scores in their order, none of them for a regression. `labelled` rows have a label of
     their own. `model` is the SHA-256 of the model's file.

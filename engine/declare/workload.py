@@ -43,6 +43,19 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """What a training writes while it stands still: a checkpoint after each epoch, and within it whenever so many
+    seconds, or steps, have passed."""
+
+    checkpoint_bytes: int
+    best_bytes: int = 0
+    """Beside it after an epoch that is the best so far, at most after each."""
+    every_s: float = 120.0
+    every_steps: int = 0
+    """0: by time only."""
+
+
+@dataclass(frozen=True)
 class TrainingWork:
     """One training. Counts are of volumes; `batch_size` is over all `workers`.
 
@@ -70,6 +83,8 @@ class TrainingWork:
     """None: where the device computes faster in it."""
     jit: bool | None = None
     access: Mapping[str, Access] = field(default_factory=dict)
+    saving: Saving | None = None
+    """None: it writes nothing that counts."""
     exact_network: bool = True
     """Whether `network` is the one that is trained; a person's own model is known only while it runs."""
 

@@ -470,3 +470,17 @@ class PassedOver(Rule):
     code = "VF313"
     severity = "warning"
     title = "files or links of a folder that are left out"
+
+
+class ExecutorsChange(Rule):
+    """Training needs its executors from the first step to the last, also with one worker: it is a barrier stage, whose
+    tasks Spark starts all at once. Spark refuses such a stage while it adds and removes executors by itself (dynamic
+    allocation), so the run would end there, after the nodes before it have done their work.
+
+    What to do: choose a profile with a fixed number of executors (`spark.executor.instances`) for the node; what was
+    converted on the other is used again. Or set `spark.dynamicAllocation.enabled` to false in the profile.
+    """
+
+    code = "VF314"
+    severity = "error"
+    title = "a training on executors that come and go"

@@ -24,6 +24,7 @@ from engine.document.pipeline import Edge
 from engine.document.resolve import Resolved, ResolvedNode, TypedNode
 from engine.extras import missing_text, modules
 from engine.profiles import Profile
+from engine.profiles.dynamic_allocation import SETTING, allocates_dynamically, is_for_fixed_executors
 from engine.storage.workspace_paths import WorkspacePaths
 from engine.store.results import Cached, Result
 from engine.text import size
@@ -84,6 +85,7 @@ def check(resolved: Resolved, observation: Observation | None = None, profile: P
     found += _mutations(resolved)
     if profile is not None:
         found += _backends(resolved, profile)
+        found += changing_executors(resolved, profile, not_cached(resolved, observation or Observation()))
     if observation is not None:
         found += _environment(resolved, observation)
         found += missing_packages(resolved, observation, profile, not_cached(resolved, observation))
@@ -252,6 +254,23 @@ def _fits_in_place_of(other: AnyNodeType, node_type: AnyNodeType) -> bool:
     return True
 
 
+def changing_executors(resolved: Resolved, profile: Profile, nodes: Container[str]) -> Iterator[Diagnostic]:
+    """A problem for each of `nodes` that needs a fixed number of executors, where the profile's come and go."""
+    # On Databricks the setting is the size of the job's cluster.
+    if profile.backend != "spark" or profile.on_databricks or not allocates_dynamically(profile.master, profile.spark):
+        return
+    for item in resolved.typed():
+        variant = item.type.backends.get("spark")
+        if item.node.id in nodes and variant is not None and is_for_fixed_executors(variant):
+            yield rules.ExecutorsChange.found(
+                f"{item.node.type} needs a fixed number of executors, and with {SETTING} in profile {profile.name}"
+                " Spark adds and removes them",
+                hint="Run it with a profile that sets spark.executor.instances instead, after the nodes before it have"
+                f" run with this one: their results are used. Or set {SETTING} to false here.",
+                node=item.node.id,
+            )
+
+
 # --- the world around --------------------------------------------------------------------------
 
 
@@ -299,7 +318,7 @@ def _outside(value: object, found: PathFound | None, *, node: str, parameter: st
         )
     return rules.OutsideAllowedFolders.found(
         f"{value} lies outside the folders that this workspace may use",
-        hint='Give it with --set, or list its folder in workspace.json under "data_roots".',
+        hint='Allow its folder in the editor, give it with --set, or list it in workspace.json under "data_roots".',
         node=node,
         parameter=parameter,
     )

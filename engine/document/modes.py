@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.catalog import AnyNodeType
-from engine.document.pipeline import Edge, Node, Pipeline
+from engine.document.pipeline import Edge, Node, Pipeline, display_names
+from engine.text import safe
 
 FindType = Callable[[Node], AnyNodeType | None]
 
@@ -33,6 +34,7 @@ def active_part(pipeline: Pipeline, order: Iterable[str], find: FindType) -> Act
     into: dict[str, list[Edge]] = {}
     for edge in pipeline.edges:
         into.setdefault(edge.target_node, []).append(edge)
+    titles = {node: safe(title) for node, title in display_names(pipeline.nodes).items()}
     left_out: dict[str, str] = {}
     stand_ins: dict[str, list[tuple[str, str]]] = {}
     """By bypassed node: an input's name and the output wired to it, which can replace one of the node's own."""
@@ -68,7 +70,7 @@ def active_part(pipeline: Pipeline, order: Iterable[str], find: FindType) -> Act
             left_out[name] = "is bypassed"
             stand_ins[name] = [found for edge in wires for found in sources(edge)]
         elif lost := next((e for e in wires if source(e) is None and _needs(find(node), e.target_port)), None):
-            left_out[name] = f"needs {lost.source_node}, which {_in_short(nodes[lost.source_node], left_out)}"
+            left_out[name] = f"needs {titles[lost.source_node]}, which {_in_short(nodes[lost.source_node], left_out)}"
     kept = [node for node in pipeline.nodes if node.id not in left_out]
     edges: list[Edge] = []
     for edge in pipeline.edges:

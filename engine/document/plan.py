@@ -13,7 +13,15 @@ from engine.catalog import AnyNodeType
 from engine.declare.datasets import AnyDataset
 from engine.diagnostics import rules
 from engine.diagnostics.rule import CheckFailed, Diagnostic
-from engine.document.checks import Observation, check, missing_packages, not_cached, too_little_space, written_bytes
+from engine.document.checks import (
+    Observation,
+    changing_executors,
+    check,
+    missing_packages,
+    not_cached,
+    too_little_space,
+    written_bytes,
+)
 from engine.document.identity import Identity, added_defaults, identify, seed_of, what_changed
 from engine.document.resolve import Resolved, ResolvedNode, TypedNode
 from engine.errors import ExecutionError, UsageError
@@ -164,7 +172,8 @@ def plan(
         # One problem stands for all cycles, at a node that may not be asked for.
         relevant += [d for d in checked.diagnostics if d.code == rules.Cycle.code and d not in relevant]
     by_cache = set(too_little_space(resolved, checked.previews, observation, not_cached(resolved, observation)))
-    if any(d.severity == "error" and d.code != rules.PackageMissing.code and d not in by_cache for d in relevant):
+    by_what_runs = (rules.PackageMissing.code, rules.ExecutorsChange.code)
+    if any(d.severity == "error" and d.code not in by_what_runs and d not in by_cache for d in relevant):
         raise CheckFailed(relevant)
     identities = identify(resolved, observation.paths, observation.own_paths)
     forced = downstream(resolved, choice.start) if choice.start is not None else set()
@@ -174,9 +183,10 @@ def plan(
     must_run = _must_run(resolved, order, identities, observation, forced)
     # The checks went by the cache alone. Now it is known what runs: what is forced too, and not what nobody needs.
     # What a node itself reports of its data, such as a file whose reader is not installed, is reported here alone.
-    relevant = [d for d in relevant if d.code != rules.PackageMissing.code or d.node in must_run]
+    relevant = [d for d in relevant if d.code not in by_what_runs or d.node in must_run]
     relevant = [d for d in relevant if d not in by_cache]
     relevant += [d for d in missing_packages(resolved, observation, profile, must_run) if d not in relevant]
+    relevant += [d for d in changing_executors(resolved, profile, must_run) if d not in relevant]
     relevant += too_little_space(resolved, checked.previews, observation, must_run)
     if any(d.severity == "error" for d in relevant):
         raise CheckFailed(relevant)

@@ -7,5 +7,6 @@ source    text of people as Python: literals, comments, names
 steps     what the file calls when it runs: folders, results that stand already, progress
 session   the same for its Spark session
 program   the file with its steps, and what the place that runs it must have
+limits    a profile's limit of time and cost, as platforms keep it
 platforms what Airflow, Databricks, GitHub and Kubernetes take, a module each; `yaml_text` is their YAML
 """

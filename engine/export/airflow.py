@@ -12,6 +12,7 @@ import textwrap
 
 from engine.document.pipeline import dump
 from engine.errors import UsageError
+from engine.export.limits import deadline_s
 from engine.export.program import Program
 from engine.export.source import in_docstring, literal
 from engine.export.write import WIDTH
@@ -24,10 +25,15 @@ from engine.workspace import FORMAT
 FOLDER = "workspace"
 """The workspace's name in the folder of the export."""
 _RETRIES = 1
+_AFTER = "# After a run that failed or was cut short, such as by the end of its worker's machine."
 
 
 def airflow_files(program: Program) -> dict[str, str]:
-    """The DAG's file and its workspace, by their paths in the folder. It needs Airflow 3 with its standard provider."""
+    """The DAG's file and its workspace, by their paths in the folder. It needs Airflow 3 with its standard provider.
+
+    Raises `UsageError` when the profile limits the cost of its runs and what they cost is unknown.
+    """
+    deadline_s(program.profile, program.profile.hourly_price)
     marks = {"format": FORMAT, "data_roots": list(program.places)}
     files = {
         f"{program.stem}_dag.py": _dag(program),
@@ -57,6 +63,10 @@ def _dag(program: Program) -> str:
             " and time limits of single nodes are those of the pipeline, within the task."
         ),
     ]
+    limit = in_docstring(program.profile.limit.text(program.profile.currency))
+    if limit:
+        said = f"Each try is stopped at {limit}, the limit of profile {program.profile.name}: Airflow makes one alone."
+        lines += ["", *_wrapped(said)]
     if program.own_files:
         folders = ", ".join(f"{name}/" for name in sorted({place.partition("/")[0] for place in program.own_files}))
         lines += ["", f"The code in its {folders} runs once the worker's user has said that it may:", ""]
@@ -72,8 +82,8 @@ def _dag(program: Program) -> str:
         "from airflow.providers.standard.operators.bash import BashOperator",
         "from airflow.sdk import DAG",
         "",
-        "# After a run that failed or was cut short, such as by the end of its worker's machine.",
-        f"RETRIES = {_RETRIES}",
+        "# A second try would have the whole limit again." if limit else _AFTER,
+        f"RETRIES = {0 if limit else _RETRIES}",
         "# What the task finds where nothing is set.",
         f'ENVIRONMENT = {{"DEFAULT_WORKSPACE": str(Path(__file__).absolute().parent / {literal(FOLDER)})}}',
         'COMMAND = """',

@@ -10,9 +10,11 @@ becomes the size of the cluster.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import UsageError
+from engine.export.limits import deadline_s, limit_lines
 from engine.export.program import Program, letter_first
 from engine.export.yaml_text import to_yaml
 from engine.profiles import Profile
@@ -38,9 +40,14 @@ _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 def databricks_files(program: Program) -> dict[str, str]:
     """The files of the bundle by their paths in its folder.
 
-    Raises `UsageError` for a Spark setting that a bundle cannot hold, or that gives the cluster no size.
+    Raises `UsageError` for a Spark setting that a bundle cannot hold, or that gives the cluster no size, and for a
+    profile that limits the cost of its runs when what the cluster costs is unknown.
     """
     profile = program.profile
+    cluster = _cluster(program)
+    machines = _machines(cluster)
+    price = None if profile.limit.cost is None else _price(profile, machines)
+    seconds = deadline_s(profile, price)
     tasks = []
     for step in program.steps:
         task: dict[str, Any] = {"task_key": step.name}
@@ -59,6 +66,7 @@ def databricks_files(program: Program) -> dict[str, str]:
             task["timeout_seconds"] = max(1, round(step.timeout_s))
         tasks.append(task)
     out = program.out if profile.storage_root is not None else f"/Volumes/main/default/voxelflow/{program.out}"
+    limit = limit_lines(profile, price, seconds, _counted(profile, machines))
     bundle = {
         "bundle": {"name": program.stem},
         "variables": {
@@ -74,13 +82,15 @@ def databricks_files(program: Program) -> dict[str, str]:
                     "name": _as_text(program.title),
                     "max_concurrent_runs": 1,
                     "queue": {"enabled": True},
-                    "job_clusters": [{"job_cluster_key": "main", "new_cluster": _cluster(program)}],
+                    # Of a run with all its tasks and their retries.
+                    **({} if seconds is None else {"timeout_seconds": seconds}),
+                    "job_clusters": [{"job_cluster_key": "main", "new_cluster": cluster}],
                     "tasks": tasks,
                 }
             }
         },
     }
-    return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program))}
+    return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program, limit))}
 
 
 def _node_type(profile: Profile) -> dict[str, str]:
@@ -88,7 +98,7 @@ def _node_type(profile: Profile) -> dict[str, str]:
     return {"default": profile.machine.partition("@")[0]} if profile.machine else {}
 
 
-def _head(program: Program) -> str:
+def _head(program: Program, limit: list[str]) -> str:
     wanted = "" if program.profile.machine else " --var node_type=TYPE"
     lines = [
         f"The pipeline {program.title} as a Databricks job, written by `voxelflow export`. In this folder:",
@@ -98,6 +108,7 @@ def _head(program: Program) -> str:
         "",
         "A package index of yours must have voxelflow; else build a wheel and name it under libraries as whl:.",
     ]
+    lines += [_as_text(line) for line in limit]
     if program.environment:
         lines += [
             f"Credentials come from the secret scope {SECRET}; remove the variables that you do not use:",
@@ -135,6 +146,48 @@ def _cluster(program: Program) -> dict[str, Any]:
     if program.environment:
         cluster["spark_env_vars"] = {name: _secret(name) for name in program.environment}
     return cluster
+
+
+def _machines(cluster: Mapping[str, Any]) -> int:
+    """How many machines the cluster has at most, the driver's among them."""
+    workers: int = cluster["autoscale"]["max_workers"] if "autoscale" in cluster else cluster["num_workers"]
+    return workers + 1
+
+
+def _price(profile: Profile, machines: int) -> float | None:
+    """What an hour of the whole cluster costs; None where it is unknown.
+
+    A price of the profile's own (`price_per_hour`) is that of all its machines, as runs count it. That of a machine
+    type, and Databricks' units, are of each machine. Raises `UsageError` where less than all is known.
+    """
+    own = profile.price_per_hour
+    if own is None and profile.machine_price is not None:
+        instead = 'price_per_hour = ... of the whole cluster, or stop_after = "3h" in place of stop_at_cost.'
+        if profile.spot:
+            raise UsageError(
+                f"the run cannot be stopped at a cost on the profile {profile.name}: its price is a spot"
+                " price, and a bundle asks for no spot machines",
+                hint=f"Take spot out of the profile, or set {instead}",
+            )
+        if profile.price_per_dbu is None:
+            raise UsageError(
+                f"the run cannot be stopped at a cost on the profile {profile.name}: what Databricks' units cost beside"
+                f" {profile.machine.partition('@')[0]} is not known",
+                hint=f"Set price_per_dbu = ..., or {instead}",
+            )
+    price = own if own is not None or profile.machine_price is None else profile.machine_price * machines
+    if price is None or profile.price_per_dbu is None:
+        return price
+    return None if profile.dbu_per_hour is None else price + machines * profile.dbu_per_hour * profile.price_per_dbu
+
+
+def _counted(profile: Profile, machines: int) -> str:
+    """What that price is made of."""
+    units = f"{profile.dbu_per_hour or 0:g} units at {profile.price_per_dbu or 0:g}"
+    if profile.price_per_hour is None:
+        return f"{plural(machines, 'machines')} at {profile.machine_price or 0:g} and {units} each"
+    whole = f"{profile.price_per_hour:g} for all machines"
+    return whole if profile.price_per_dbu is None else f"{whole}, and {units} for each of {machines}"
 
 
 def _autoscale(profile: Profile) -> dict[str, int]:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine.errors import UsageError
+from engine.export.limits import deadline_s, limit_lines
 from engine.export.program import Program
 from engine.export.source import one_line
 from engine.export.yaml_text import to_yaml
@@ -104,9 +105,11 @@ def _template_file(profile: Profile) -> Path | None:
 def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
     """The manifest and what belongs to it, by their paths in the folder. `template` is that of `own_template`.
 
-    Raises `UsageError` when the driver of a Spark on Kubernetes would not see the profile's storage root.
+    Raises `UsageError` when the driver of a Spark on Kubernetes would not see the profile's storage root, and when the
+    profile limits the cost of its runs and what they cost is unknown.
     """
     profile, name = program.profile, program.dns_name
+    seconds = deadline_s(profile, profile.hourly_price)
     template = template or to_yaml(executor_template())
     contents, paths = _program_files(program, template)
     objects: list[tuple[str, dict[str, Any]]] = [
@@ -149,6 +152,8 @@ def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
         "metadata": {"name": name, "labels": labels},
         "spec": {
             "backoffLimit": sum(step.retries for step in program.steps),
+            # Of the Job, which counts from its start to its end, whatever pods it has had.
+            **({} if seconds is None else {"activeDeadlineSeconds": seconds}),
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
@@ -157,16 +162,16 @@ def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
         for _, item in objects:
             item["metadata"] = {**item["metadata"], "namespace": _namespace(profile)}
     manifest = "---\n".join(to_yaml(data, comment) for comment, data in objects)
-    head = "".join(f"# {line}".rstrip() + "\n" for line in _head(program))
+    head = "".join(f"# {line}".rstrip() + "\n" for line in _head(program, seconds))
     out = {**program.files(), f"{program.stem}.yaml": head + manifest}
     if not _own_image(profile):
         out["Dockerfile"] = _dockerfile(program)
     if executors and _own_image(profile):  # without, spark-submit starts no driver
-        out |= _for_submit(program, name, paths, template)
+        out |= _for_submit(program, name, paths, template, seconds)
     return out
 
 
-def _head(program: Program) -> list[str]:
+def _head(program: Program, seconds: int | None) -> list[str]:
     lines = [f"The pipeline {program.title} as a Kubernetes Job, written by `voxelflow export`. In this folder:", ""]
     if not _own_image(program.profile):
         lines.append(f"  docker build -t {_image(program)} .      # and push it where the cluster finds it")
@@ -176,7 +181,17 @@ def _head(program: Program) -> list[str]:
         given = " ".join(f"--from-literal={v}=..." for v in variables)
         lines.append(f"  kubectl create secret generic {SECRET}{where} {given}")
     lines += [f"  kubectl apply -f {program.stem}.yaml", f"  kubectl logs -f{where} job/{program.dns_name}", ""]
+    if limit := limit_lines(program.profile, program.profile.hourly_price, seconds, _counted(program)):
+        lines += [*limit, ""]
     return lines
+
+
+def _counted(program: Program) -> str:
+    """What the price of an hour leaves out, as it does for a run from a machine outside."""
+    profile = program.profile
+    if profile.price_per_hour is not None or not (program.on_spark and is_kubernetes(profile.master)):
+        return ""
+    return f"one {profile.machine}, without executors: price_per_hour in the profile is that of all"
 
 
 def _namespace(profile: Profile) -> str:
@@ -268,7 +283,9 @@ def _dockerfile(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _for_submit(program: Program, name: str, paths: Mapping[str, str], template: str) -> dict[str, str]:
+def _for_submit(
+    program: Program, name: str, paths: Mapping[str, str], template: str, seconds: int | None
+) -> dict[str, str]:
     """spark-submit in cluster mode: its arguments, and the pods that it starts."""
     note, driver = [], program.profile.spark.get(_DRIVER_TEMPLATE)
     if driver is not None:
@@ -291,7 +308,11 @@ def _for_submit(program: Program, name: str, paths: Mapping[str, str], template:
         CONTAINER: given.get(CONTAINER, "executor"),
         **driver_volumes(program.profile),
     }
-    files = {"driver-pod.yaml": to_yaml(driver_template(name, paths, FOLDER))}
+    pod = driver_template(name, paths, FOLDER)
+    if seconds is not None:
+        # There is no Job around it, and it is tried once.
+        pod["spec"]["activeDeadlineSeconds"] = seconds
+    files = {"driver-pod.yaml": to_yaml(pod)}
     if _carries_template(program):
         ours[EXECUTOR_TEMPLATE] = _EXECUTOR
         files[_EXECUTOR] = template

@@ -87,11 +87,13 @@ class Program:
     def requirements(self, *without: str) -> list[str]:
         """What pip installs for it: Voxelflow in this version, with the extras that it needs but for those named.
 
-        After it come the projects of packages that a user's own nodes need and no extra installs.
+        With GPUs in the profile, TensorFlow brings CUDA. After it come the projects of packages that a user's own nodes
+        need and no extra installs.
         """
         left_out = {module for extra in without for module in modules(extra)}
         wanted = [p for p in self.packages if p.partition(".")[0] not in left_out]
-        extras = ",".join(extras_for(wanted))
+        with_cuda = self.profile.gpus > 0 and "tensorflow" in {p.partition(".")[0] for p in wanted}
+        extras = ",".join("gpu" if with_cuda and name == "train" else name for name in extras_for(wanted))
         ours = f"voxelflow{f'[{extras}]' * bool(extras)}=={metadata.version('voxelflow')}"
         return [ours, *projects_beyond(wanted)]
 

@@ -13,6 +13,7 @@ from typing import Any
 from engine.declare.dataset_type import details_of, headline_of, scores_of
 from engine.declare.datasets import Dataset, Report, VolumeDelta, VolumeFiles, VolumeParquet
 from engine.declare.figures import lower_is_better
+from engine.document.node_names import names_in_both, wire_name
 from engine.document.pipeline import Pipeline, display_names
 from engine.document.plan import Plan, PlannedTask
 from engine.history.details import Details, value_text
@@ -193,8 +194,9 @@ def _nodes(before: Pipeline | None, now: Pipeline | None) -> Iterator[Change]:
     for node in before.nodes:
         if node.id not in draws:
             yield Change("Node", safe(display_names(before.nodes)[node.id]), node.type, "was there", "removed")
+    names = names_in_both(before, now)
     wires = [{(e.source, e.target) for e in pipeline.edges} for pipeline in (before, now)]
     for source, target in sorted(wires[1] - wires[0]):
-        yield Change("Node", "", f"{source} → {target}", ABSENT, "wire added")
+        yield Change("Node", "", wire_name(source, target, names), ABSENT, "wire added")
     for source, target in sorted(wires[0] - wires[1]):
-        yield Change("Node", "", f"{source} → {target}", "was there", "wire removed")
+        yield Change("Node", "", wire_name(source, target, names), "was there", "wire removed")

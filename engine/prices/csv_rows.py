@@ -19,6 +19,10 @@ from engine.storage.io_errors import remedy
 
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
 """What spreadsheets write between columns where a comma is the decimal point."""
+_FORMULA = re.compile(r"[=+@-].")
+"""What spreadsheets compute when they open the file; a dash alone is a text."""
+_SHOWN = 40
+"""Characters of a cell that a message repeats."""
 _MOST = 1e15
 """Larger figures are slips, and what is computed from them may be no number any more."""
 Cell = str | int | float
@@ -42,14 +46,17 @@ class Layout:
     whole: tuple[str, ...] = ()
 
 
-def read_rows(path: Path, layout: Layout, *, codes: bool = False) -> Iterator[tuple[str, dict[str, Cell]]]:
+def read_rows(
+    path: Path, layout: Layout, *, codes: bool = False, data: bytes | None = None
+) -> Iterator[tuple[str, dict[str, Cell]]]:
     """Each row's place (`FILE, line 3`) and its cells that are not empty.
 
-    `codes`: a currency has to be a code of three letters. Earlier versions took any text into a workspace's own table.
+    `codes`: a currency has to be a code of three letters, and no text a formula. Earlier versions took any text into a
+    workspace's own table. `data` is the file's content where it lies on no disk here; `path` then only names it.
     Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong.
     """
     # Lines may end as on any system.
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(_text(path, data), newline=""), strict=True)
     try:
         header = [name.strip() for name in reader.fieldnames or ()]
         while header and not header[-1]:
@@ -62,7 +69,9 @@ def read_rows(path: Path, layout: Layout, *, codes: bool = False) -> Iterator[tu
             where = f"{path}, line {reader.line_num}"
             yield where, _cells(where, row, layout, codes)
     except csv.Error as exc:
-        raise UsageError(f"{path}, line {reader.line_num}: {exc}", hint="Save it as a CSV file with commas.") from exc
+        raise UsageError(
+            f"{path}, line {reader.reader.line_num}: {exc}", hint="Save it as a CSV file with commas."
+        ) from exc
 
 
 def brought_rows(path: Path, read: Read[Row], rows: str) -> list[Row]:
@@ -116,10 +125,10 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
         raise UsageError(f"{path} cannot be written: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, data: bytes | None) -> str:
     try:
         # Spreadsheets begin a CSV file with a byte order mark.
-        return read_document(path).decode("utf-8-sig")
+        return (read_document(path) if data is None else data).decode("utf-8-sig")
     except FileNotFoundError:
         raise
     except OSError as exc:
@@ -165,6 +174,11 @@ def _cells(
             raise UsageError(f"{where}, {column}: holds the control character {bad!r}", hint="Remove it.")
         if text:
             is_number = column in (*layout.whole, *layout.numbers)
+            if codes and not is_number and _FORMULA.match(text):
+                raise UsageError(
+                    f"{where}, {column}: {text[:_SHOWN]!r} is a formula to a spreadsheet",
+                    hint="Write the text itself, without = + - or @ before it.",
+                )
             values[column] = _number(where, column, text, layout) if is_number else text
     for name in layout.needed:
         if name not in values:

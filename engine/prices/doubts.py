@@ -37,8 +37,15 @@ def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
     others = {m.key.casefold(): m for m in known if m.price_per_hour is not None}
     brought = {m.key.casefold(): m for m in added}
     now = others | brought
+    # Of many machines few are of one family: each is compared with these alone.
+    beside: dict[object, list[Machine]] = {}
+    for machine in now.values():
+        if (alike := _alike(machine)) is not None:
+            beside.setdefault(alike, []).append(machine)
     out = [text for machine in machines for text in _spot_doubts(machine, now.get(machine.key.casefold()))]
-    return out + [text for machine in added for text in _doubts(machine, others, list(now.values()), brought)]
+    return out + [
+        text for machine in added for text in _doubts(machine, others, beside.get(_alike(machine), []), brought)
+    ]
 
 
 def own_doubts(workspace: Workspace) -> list[str]:
@@ -106,6 +113,12 @@ def _unlike(larger: Machine, smaller: Machine) -> float:
         return 0.0
     price, other = larger.price_per_hour or 0.0, smaller.price_per_hour or 0.0
     return 0.0 if other and 1 / _UNLIKE < price / other / times < _UNLIKE else times
+
+
+def _alike(machine: Machine) -> object:
+    """The same of all machines whose prices are compared: those of one family at one place."""
+    family = _family(machine)
+    return None if family is None else (family[0], machine.provider, machine.region, machine.currency)
 
 
 def _family(machine: Machine) -> tuple[str, float] | None:

@@ -164,17 +164,38 @@ def import_machines(file: Path, workspace: Workspace) -> tuple[int, int]:
     return add_machines(read_machines(file), workspace)
 
 
-def read_machines(file: Path) -> list[Machine]:
-    """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line."""
-    return brought_rows(file, partial(_read_own, codes=True), "machine")
+def read_machines(file: Path, data: bytes | None = None) -> list[Machine]:
+    """The rows of a CSV file that a person brings along. Raises `UsageError`, with the line.
+
+    `data` is its content where it lies on no disk here, as one from a browser; `file` then only names it.
+    """
+    return brought_rows(file, partial(_read_own, codes=True, data=data), "machine")
 
 
 def add_machines(new: Sequence[Machine], workspace: Workspace) -> tuple[int, int]:
     """Take machines into the workspace's own; see `import_machines`."""
     path = machines_file(workspace)
     rows, replaced = merged_rows(new, path, _read_own, lambda machine: machine.key.casefold())
-    write_rows(path, COLUMNS, ([getattr(machine, column) for column in COLUMNS] for machine in rows))
+    _write(path, rows)
     return len(new) - replaced, replaced
+
+
+def remove_machine(key: str, workspace: Workspace) -> None:
+    """Take the workspace's own row of that key (`name@region`) out; the shipped one, if there is one, counts again.
+
+    Raises `UsageError` when there is none, the workspace's file cannot be read, with the line, or written; then nothing
+    has changed.
+    """
+    path = machines_file(workspace)
+    rows, _ = merged_rows([], path, _read_own, lambda machine: machine.key.casefold())
+    kept = [machine for machine in rows if machine.key.casefold() != key.casefold()]
+    if len(kept) == len(rows):
+        raise UsageError(f"{path} has no machine {key}", hint="`voxelflow prices` lists them all.")
+    _write(path, kept)
+
+
+def _write(path: Path, rows: Iterable[Machine]) -> None:
+    write_rows(path, COLUMNS, ([getattr(machine, column) for column in COLUMNS] for machine in rows))
 
 
 @cache
@@ -182,14 +203,14 @@ def _shipped() -> tuple[Machine, ...]:
     return tuple(_read(_SHIPPED, origin="shipped"))
 
 
-def _read_own(path: Path, *, codes: bool = False) -> list[Machine]:
-    return _read(path, origin=FILE, codes=codes)
+def _read_own(path: Path, *, codes: bool = False, data: bytes | None = None) -> list[Machine]:
+    return _read(path, origin=FILE, codes=codes, data=data)
 
 
-def _read(path: Path, *, origin: str, codes: bool = True) -> list[Machine]:
+def _read(path: Path, *, origin: str, codes: bool = True, data: bytes | None = None) -> list[Machine]:
     """The rows of a file. Raises `FileNotFoundError`, and `UsageError` with the line for anything wrong."""
     out: dict[str, Machine] = {}
-    for where, cells in read_rows(path, _LAYOUT, codes=codes):
+    for where, cells in read_rows(path, _LAYOUT, codes=codes, data=data):
         machine = Machine(**cells, origin=origin)  # type: ignore[arg-type]
         if machine.key.casefold() in out:
             raise UsageError(f"{where}: {machine.key} is listed twice", hint="Remove one of the rows.")

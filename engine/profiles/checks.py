@@ -5,19 +5,32 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from engine.cgroups import memory, usable_cores
+from engine.extras import install, missing
 from engine.profiles.profile import Check, Profile
-from engine.text import size
+from engine.text import plural, size
 from engine.workspace import Workspace, storage_of
 
 _LITTLE_DISK = 1 << 30
 _ANSWER_S = 30.0
+DEVICES = Path("/dev")
+_TENSORFLOW_S = 120.0
+"""It is imported in seconds, and in a minute from a disk that is slow and has not read it before."""
+_ASK_TENSORFLOW = """
+import tensorflow as tf
+print("\\nGPUs:", len(tf.config.list_physical_devices("GPU")), "CUDA:", tf.test.is_built_with_cuda())
+"""
+_ANSWER = r"^GPUs: ([0-9]+) CUDA: (True|False)$"
 
 
 def local_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
@@ -25,7 +38,11 @@ def local_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
     yield _cores(profile)
     yield _memory(profile)
     if profile.gpus:
-        yield _gpus(profile)
+        devices = _gpus(profile)
+        yield devices
+        # On a cluster the executors train, with a TensorFlow of theirs.
+        if devices.ok and profile.is_here:
+            yield _sees_gpus(profile)
     place = storage_of(workspace, profile.storage_root).root
     written = _writable(place, of_storage_root=profile.storage_root is not None)
     yield written
@@ -82,10 +99,59 @@ def _memory(profile: Profile) -> Check:
 
 
 def _gpus(profile: Profile) -> Check:
-    found = len([p for p in Path("/dev").glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit()])
+    found = len([p for p in DEVICES.glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit()])
     ok = profile.gpus <= found
     hint = "" if ok else "Install NVIDIA's driver, or write fewer gpus."
     return Check("GPUs", ok, f"{profile.gpus} of {found} NVIDIA devices", hint)
+
+
+def _sees_gpus(profile: Profile) -> Check:
+    """What trains without a word on the CPU where it does not see the devices that there are."""
+    name, cuda = "TensorFlow", install("gpu")
+    if missing(["tensorflow"]):
+        return Check(name, False, "it is not installed", f"Install it with CUDA's libraries: {cuda}")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _ASK_TENSORFLOW],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TENSORFLOW_S,
+        )
+    except subprocess.TimeoutExpired:
+        hint = "Try again when the machine has less to do; `nvidia-smi` says whether the driver answers."
+        return Check(name, False, f"it did not answer within {_TENSORFLOW_S:g} s", hint)
+    except OSError as exc:
+        return Check(name, False, f"Python did not start: {exc.strerror or exc}", "Try again.")
+    answer = re.search(_ANSWER, done.stdout, re.MULTILINE)
+    if answer is None:
+        return Check(name, False, f"it did not start: {_last_words(done)}", f"Install it anew: {cuda}")
+    seen, said = int(answer[1]), f"it sees {answer[1]} of the profile's {plural(profile.gpus, 'GPUs')}"
+    if seen >= profile.gpus:
+        return Check(name, True, f"it sees {plural(seen, 'GPUs')}")
+    if answer[2] == "False":
+        return Check(name, False, f"{said}: it was built without CUDA", f"Install the one with it: {cuda}")
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None and _named_in(shown) < profile.gpus:
+        return Check(name, False, said, f"CUDA_VISIBLE_DEVICES is {shown!r}, which hides the others: unset it.")
+    if seen:
+        return Check(name, False, said, "See which ones `nvidia-smi` lists, or write fewer gpus.")
+    hint = f"Install CUDA's libraries: {cuda}. If they are there, look at the driver's version: `nvidia-smi`."
+    return Check(name, False, said, hint)
+
+
+def _named_in(visible: str) -> int:
+    """How many devices a value of CUDA_VISIBLE_DEVICES leaves: those before one that there is not, mostly -1."""
+    return len(list(takewhile(lambda name: name and not name.startswith("-"), map(str.strip, visible.split(",")))))
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    """Why a process gave no answer, in a line."""
+    if done.returncode < 0:
+        return f"ended by {signal.Signals(-done.returncode).name}"
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return lines[-1][:300] if lines and "Traceback" in done.stderr else f"exit status {done.returncode}"
 
 
 def _writable(place: Path, *, of_storage_root: bool) -> Check:

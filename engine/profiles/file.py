@@ -398,7 +398,7 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
 # machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
 # spot = true                      # the machine may be taken back: the price is its spot_per_hour in that table
-# price_per_hour = 3.20
+# price_per_hour = 3.20            # of all machines together
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
 # dbu_per_hour = 3                 # takes so many (known of many Azure machines)
 # currency = "EUR"                 # of these prices and of stop_at_cost
@@ -410,7 +410,7 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # "spark.executor.memory" = "8g"
 # "spark.executor.cores" = 4
 # "spark.dynamicAllocation.enabled" = true               # executors come with the work, between minExecutors and
-# "spark.dynamicAllocation.maxExecutors" = 8             # this; training with several workers needs a fixed number
+# "spark.dynamicAllocation.maxExecutors" = 8             # this; not for training, which needs a fixed number of them
 # "spark.authenticate.secret" = "${{CLUSTER_SECRET}}"   # secrets only as names of environment variables
 """
 

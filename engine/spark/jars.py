@@ -40,6 +40,14 @@ GROUP = "io.delta"
 _SCALA = "2.13"
 _TRIES = 3
 """Ivy gives up a file whose download broke off; the next try fetches only what is missing."""
+CONNECT_MS, READ_MS = 10_000, 60_000
+"""How long Ivy waits for a repository's connection, and then for its next bytes. By itself it would wait for ever."""
+_ANSWERLESS = re.compile(
+    r"Server access error at url (\S+) \((?:\w+\.)*"
+    r"((?:UnknownHost|Connect|SocketTimeout|SSLHandshake|NoRouteToHost)Exception[^()]*)"
+    r"|Host \S+ (not found)\. url=(\S+)"
+)
+"""What Ivy says of a repository that does not answer."""
 
 Say = Callable[[str], None]
 
@@ -61,7 +69,8 @@ def delta_jars(settings: Mapping[str, str], say: Say | None = None) -> list[Path
     """The jars to give to Spark, fetched when they are not there yet; `say` hears of each that is.
 
     `settings` are the profile's for Spark: `spark.jars.ivy`, `spark.jars.repositories` and `spark.jars.ivySettings`
-    count here as they do for Spark, and nothing is added to jars of Delta that `spark.jars` names itself.
+    count here as they do for Spark, and nothing is added to jars of Delta that `spark.jars` names itself. A repository
+    that does not answer is given up (`READ_MS`), unless a file of `spark.jars.ivySettings` has other limits, or none.
 
     Raises `UsageError` when the person's own folder lacks them, `ExecutionError` when they cannot be fetched.
     """
@@ -176,30 +185,43 @@ def _fetch(home: Path, kept: Path, settings: Mapping[str, str], say: Say) -> lis
                 for jar in broken:
                     if jar.is_relative_to(home / "cache"):  # else Ivy keeps it; others are not ours to remove
                         jar.unlink(missing_ok=True)
-            elif _unreachable("".join(log)):
-                raise _failed("".join(log))
+            elif _unreachable("".join(log), settings):
+                raise _failed("".join(log), settings)
         else:
-            raise _failed("".join(log))
+            raise _failed("".join(log), settings)
     flush([*jars, *{jar.parent for jar in jars}])
     write_whole(kept, "".join(f"{jar}\n" for jar in jars), durable=True)
     return jars
 
 
-def _unreachable(log: str) -> str:
-    """Why the repository does not answer, as Java says it; nothing when it does."""
-    found = re.search(
-        r"(UnknownHost|Connect|SocketTimeout|SSLHandshake|NoRouteToHost)Exception|Connection refused", log
-    )
-    return found[0] if found else ""
+def _unreachable(log: str, settings: Mapping[str, str]) -> str:
+    """The repositories that do not answer, and why, as Java says it; nothing when all do."""
+    found: dict[str, str] = {}
+    for url, why, missing, of_missing in _ANSWERLESS.findall(log):
+        tried = url or of_missing
+        root = next((root for root in _repositories(settings) if tried.startswith(root)), "")
+        host = re.match(r"\w+://[^/]+/?", tried)
+        name = root or (host[0] if host else tried)
+        found.setdefault(_without_login(name), (why or f"host {missing}").rstrip(" :"))
+    return "; ".join(f"the repository {name} cannot be reached ({why})" for name, why in found.items())
 
 
-def _failed(log: str) -> ExecutionError:
-    if reason := _unreachable(log):
-        why = f"the repository cannot be reached ({reason})"
+def _without_login(text: str) -> str:
+    return re.sub(r"//[^/\s]*@", "//", text)
+
+
+def _failed(log: str, settings: Mapping[str, str]) -> ExecutionError:
+    broken = re.search(r"\[FAILED\s*\] \S+!(\S+): (.+) \(\d+ms\)", log)
+    if unreachable := _unreachable(log, settings):
+        why = unreachable
+    elif broken:
+        sources = re.findall(r"downloading (\S+)", log)
+        source = f" from {_without_login(sources[-1])}" if sources else ""
+        why = f"{broken[1]} could not be downloaded{source}: {broken[2]}"
     elif "UNRESOLVED DEPENDENCIES" in log:
         why = "the repository does not have them"
     else:
-        why = "Ivy failed: " + " ".join(log.split())[-300:]
+        why = "Ivy failed: " + " ".join(_without_login(log).split())[-300:]
     return ExecutionError(
         f"the jars of Delta Lake for Spark ({GROUP}:{delta_artifact()}) could not be fetched: {why}",
         hint=f"Set spark.jars.repositories in the profile to a mirror. Without any access: {_by_hand()}",
@@ -222,12 +244,19 @@ def _wanted(ours: Path) -> str:
 
 
 def _settings(home: Path, settings: Mapping[str, str]) -> str:
-    own = [url.strip() for url in settings.get("spark.jars.repositories", "").split(",") if url.strip()]
     places = "".join(
-        f'<ibiblio name="r{number}" m2compatible="true" root={quoteattr(url)}/>'
-        for number, url in enumerate([*own, CENTRAL])
+        f'<ibiblio name="r{number}" m2compatible="true" root={quoteattr(url)} timeoutConstraint="answer"/>'
+        for number, url in enumerate(_repositories(settings))
     )
+    limits = f'name="answer" connectionTimeout="{CONNECT_MS}" readTimeout="{READ_MS}"'
     return (
         f'<ivysettings><settings defaultResolver="all"/><caches defaultCacheDir={quoteattr(str(home / "cache"))}/>'
+        f"<timeout-constraints><timeout-constraint {limits}/></timeout-constraints>"
         f'<resolvers><chain name="all" returnFirst="true">{places}</chain></resolvers></ivysettings>'
     )
+
+
+def _repositories(settings: Mapping[str, str]) -> list[str]:
+    """The profile's own, then Maven Central."""
+    own = [url.strip() for url in settings.get("spark.jars.repositories", "").split(",")]
+    return [*filter(None, own), CENTRAL]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from engine.declare.events import Metrics
+from engine.declare.events import Event, Metrics
 from engine.store.runs import RunStore
+
+Elsewhere = Mapping[str, Mapping[str, Sequence[str]]]
+"""By the run that made results which another one took from the cache, by the node there: the nodes here."""
 
 
 def metrics_of(store: RunStore, run_id: str) -> Iterator[Metrics]:
@@ -14,15 +17,12 @@ def metrics_of(store: RunStore, run_id: str) -> Iterator[Metrics]:
     A task that was taken from the cache reports nothing: what it has is what was reported by the task that made its
     result, of the run that made it, here under the node's name in this run; nothing once that result is forgotten.
     """
-    elsewhere = _made_elsewhere(store, run_id)
+    elsewhere = made_elsewhere(store, run_id)
     cached = {node for of_run in elsewhere.values() for nodes in of_run.values() for node in nodes}
     for _, event in metric_events(store, run_id):
         if event.node not in cached:
             yield event
-    for made_by, nodes_there in elsewhere.items():
-        for _, event in metric_events(store, made_by, nodes=nodes_there):
-            for node in nodes_there[event.node or ""]:
-                yield event.model_copy(update={"node": node})
+    yield from (event for _, event in events_elsewhere(store, elsewhere, ("metrics",)) if isinstance(event, Metrics))
 
 
 def metric_events(
@@ -37,8 +37,19 @@ def metric_events(
         after = page[-1][0]
 
 
-def _made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[str]]]:
-    """By the run that made results which this one took from the cache, by the node there: the nodes here."""
+def events_elsewhere(store: RunStore, elsewhere: Elsewhere, kinds: Collection[str]) -> Iterator[tuple[str, Event]]:
+    """What was reported by the tasks that made the results, each with its run, under the nodes' names here."""
+    for made_by, nodes_there in elsewhere.items():
+        after = 0
+        while page := store.events(made_by, after, kinds, nodes=nodes_there):
+            for _, event in page:
+                for node in nodes_there[event.node or ""]:
+                    yield made_by, event.model_copy(update={"node": node})
+            after = page[-1][0]
+
+
+def made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[str]]]:
+    """Where the results were made that the run took from the cache, those that are known there still."""
     cached = [task for task in store.tasks(run_id) if task.state == "cached"]
     results = {result.fingerprint: result for result in store.results.of({task.fingerprint for task in cached})}
     out: dict[str, dict[str, list[str]]] = {}

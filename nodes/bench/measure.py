@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -28,6 +28,7 @@ from engine.storage.cache import LIMIT as CACHE_GB
 from engine.storage.page_cache import cached, forget
 from engine.storage.process_lock import ProcessLock
 from nodes.bench.curves import Recorder
+from nodes.bench.precision import trains_in_bfloat16
 from nodes.bench.volumes import BenchVolumes, bench_volumes, latency_ms, storage_of
 from nodes.loaders import READS
 from nodes.profiling.measurements import Measuring, program
@@ -96,6 +97,7 @@ def bench(
             seconds=round(time.monotonic() - began, 1),
             machine=machine,
             cores=cores,
+            bfloat16=bfloat16,
             machine_type=options.machine_type,
             price_per_hour=options.price_per_hour,
             currency=options.currency,
@@ -107,6 +109,9 @@ def bench(
 
     try:
         shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+        bfloat16 = trains_in_bfloat16(machine)
+        if options.mixed_precision is None:
+            options = replace(options, mixed_precision=(bfloat16,))
         ctx = _context(folder, cores)
         report("preparing volumes")
         rows: list[BenchRow] = []
@@ -179,6 +184,8 @@ class _Bench:
     def _cases(self) -> list[_Case]:
         """What is compared with each other comes one after the other: a machine is not as fast at all times."""
         options, spec = self._options, self._volumes.spec
+        precisions = options.mixed_precision
+        assert precisions is not None
         kinds: list[tuple[str, Input]] = []
         if "synthetic" in options.inputs:
             kinds.append(("", "synthetic"))
@@ -186,7 +193,7 @@ class _Bench:
         reads = next((n for n in _SYNTHETIC_LOADERS if self._volumes.for_loader(n) is not None), "arrow")
         out = []
         for (depth, precision, jit, workers, batch_size), (loader, kind) in product(
-            product(options.depths, options.mixed_precision, options.jit, options.workers, options.batch_sizes), kinds
+            product(options.depths, precisions, options.jit, options.workers, options.batch_sizes), kinds
         ):
             data = self._volumes.for_loader(loader or reads)
             configuration = Configuration(

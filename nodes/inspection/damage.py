@@ -21,6 +21,7 @@ from engine.observe.results import SIZES
 from engine.storage.files import size_problem
 from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import Place, place_at
+from engine.text import plural, safe
 from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
 from nodes.table.snapshot import TableVersion, open_table
@@ -248,12 +249,18 @@ def _check_parts(dataset: VolumeParquet, checked: Checked, threads: int, progres
 
 
 def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
-    """The files of a trained model: their sizes as they were noted, archives by their checksums, JSON by reading it."""
+    """The files of a trained model: their sizes as they were noted, archives by their checksums, JSON by reading it.
+
+    A remark names the files whose content is compared with nothing.
+    """
     lost = {
         "model.keras": "the model",
         "training_state.npz": "from where a longer training goes on; the model is whole",
     }
     lost["best_state.npz"] = lost["training_state.npz"]
+    if not folder.exists():
+        yield Damage(str(folder), "model", "it is gone", "the model")
+        return
     try:
         sizes = json.loads((folder / SIZES).read_bytes())["sizes"]
         for name, size in sizes.items():
@@ -261,29 +268,55 @@ def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
                 yield Damage(str(folder / name), "model", f"it {problem}", lost.get(name, "this file of the model"))
     except FileNotFoundError:
         sizes = {}
+        checked.remarks.append("no list says which files belong to the model: one that is gone is not missed")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise_if_not_damage(exc)
         sizes = {}
         yield Damage(str(folder / SIZES), "model", f"it cannot be read ({exc})", "the sizes of the model's files")
+    uncompared: dict[bool, list[str]] = {True: [], False: []}
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         name = os.path.relpath(path, folder)
-        checked.files += 1
         if name in sizes and size_problem(path, sizes[name]):
+            checked.files += 1
             continue
-        if problem := _model_file_problem(path):
-            yield Damage(str(path), "model", problem, lost.get(name, "this file of the model"))
+        found = _check_model_file(path)
+        checked.files += found.is_read
+        if found.problem:
+            yield Damage(str(path), "model", found.problem, lost.get(name, "this file of the model"))
+        elif not found.is_compared:
+            uncompared[name in sizes].append(name)
+    checked.remarks += [_not_compared(names, is_noted) for is_noted, names in uncompared.items() if names]
 
 
-def _model_file_problem(path: Path) -> str:
+def _not_compared(names: Sequence[str], is_noted: bool) -> str:
+    listed = safe(", ".join(names[:5])) + (" ..." if len(names) > 5 else "")
+    known = ["their sizes are right"] if is_noted else []
+    if any(name.endswith(".json") for name in names):
+        known.append("JSON can be read")
+    content = f"the content of {plural(len(names), 'files')} of the model, for which there are no checksums ({listed})"
+    return f"{content}: {' and '.join(known)}, and that is all that is known" if known else content
+
+
+class _ModelFile(NamedTuple):
+    """What is known of a file of a model: whether all of it was read, and compared with a checksum."""
+
+    problem: str = ""
+    is_read: bool = True
+    is_compared: bool = False
+
+
+def _check_model_file(path: Path) -> _ModelFile:
     try:
         if path.suffix in (".keras", ".npz", ".zip"):
-            return archive_problem(path) or ""
+            problem = archive_problem(path)
+            return _ModelFile(problem or "", is_compared=problem is not None)
         if path.suffix == ".json":
             json.loads(path.read_bytes())
+            return _ModelFile()
     except (OSError, ValueError) as exc:
         raise_if_not_damage(exc)
-        return f"it cannot be read ({exc})"
-    return ""
+        return _ModelFile(f"it cannot be read ({exc})")
+    return _ModelFile(is_read=False)
 
 
 def set_aside(damages: Iterable[Damage], copies: Sequence[Path]) -> list[Path]:

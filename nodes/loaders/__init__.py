@@ -35,7 +35,10 @@ LOADERS: dict[LoaderName, LoaderKind] = {
     "arrow": LoaderKind("nodes.loaders.arrow_loader:open_arrow", (VolumeDelta, VolumeParquet), compares_checksums=True),
     "npy": LoaderKind("nodes.loaders.npy_loader:open_npy", (VolumeFiles,)),
     "petastorm": LoaderKind(
-        "nodes.loaders.petastorm_loader:open_petastorm", (VolumeDelta, VolumeParquet), modules=modules("petastorm")
+        "nodes.loaders.petastorm_loader:open_petastorm",
+        (VolumeDelta, VolumeParquet),
+        compares_checksums=True,
+        modules=modules("petastorm"),
     ),
 }
 """All loaders. Each is imported when it opens its first dataset."""
@@ -45,7 +48,7 @@ READS: dict[str, tuple[str, ...]] = {name: tuple(each.__name__ for each in it.re
 
 def open_source(loader: LoaderName, dataset: Dataset, *, cores: int, verify: bool = True) -> Source:
     """Open a dataset for reading: ids and labels, no volumes. `verify`: compare each volume with its checksum, where
-    it has one; the arrow loader does.
+    it has one; the loaders of tables do.
 
     Raises `UsageError` when there is no such loader, or it does not read this kind of dataset, `MissingPackage` when
     petastorm is not installed, `DataError` or `UnsupportedTable` when the data cannot be read rightly.

@@ -110,7 +110,7 @@ def load(
     layout, or is a folder of files, else as its rows are stored. `ids(batch.rows)` says which volume each is. Volumes
     without a label are left out. Until it is closed, OptimizeDelta's vacuum spares the version's files,
     unless this process may not write in the table's folder. With `verify` each volume is compared with its checksum
-    whenever it is read, where its file has checksums (the loader arrow only). A table whose files must be decoded, as
+    whenever it is read, where its file has checksums (the loaders of tables). A table whose files must be decoded, as
     those that other programs write, is read several times slower: the logger `voxelflow.load` says so, and why.
 
     Raises `DataError` or `UnsupportedTable` for data that cannot be read rightly, `UsageError` for a loader that

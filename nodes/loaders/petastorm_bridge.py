@@ -2,8 +2,8 @@
 
 It imports `pyarrow.filesystem` and `pyarrow.hdfs`, reads through `ParquetDataset.pieces` and uses
 `numpy.string_` and `numpy.unicode_`, all gone from current releases. The stand-ins are put into
-petastorm's own modules when this module is imported, and nowhere else. A race in its thread pool that
-loses row groups is closed too.
+petastorm's own modules when this module is imported, and nowhere else. They compare the checksums of pages, name the
+file of what cannot be read, and close a race in its thread pool that loses row groups.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import types
 import warnings
 from collections.abc import Iterable, Sequence
+from shlex import quote as shell_quote
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import UsageError
+from engine.errors import DataError, UsageError
 from engine.storage import is_url
 from nodes.loaders.data_files import LOCAL, FileAccess
 
@@ -36,15 +37,19 @@ def open_reader(
     workers: int = 1,
     pool: str = "thread",
     access: FileAccess = LOCAL,
+    verify: bool = True,
+    where: str = "",
 ) -> Any:
     """petastorm's batch reader over exactly these files, which `access` opens, one pass.
 
     It yields named tuples with one array a column, one for each row group: text as str, binary as bytes, lists of
     equal length as a matrix. `seed` fixes the order of the row groups and must not be 0, which petastorm takes for
     "none"; with more than one of `workers` that order is a race all the same. `shard` is (number, count): every
-    count-th row group, so shards may differ by one. Stop and join it.
+    count-th row group, so shards may differ by one. Stop and join it. `verify`: compare each page with its checksum,
+    where it has one. `where` is what messages call the table.
 
-    Raises `UsageError` for another pool than threads, or a column that petastorm would silently leave out.
+    Raises `UsageError` for another pool than threads, or a column that petastorm would silently leave out; while it
+    is read `DataError`, with the file's path, for what is damaged, gone or cannot be reached.
     """
     if pool != "thread":
         raise UsageError(
@@ -65,7 +70,7 @@ def open_reader(
                 shuffle_row_groups=shuffle,
                 cur_shard=shard[0] if shard else None,
                 shard_count=shard[1] if shard else None,
-                filesystem=_Files(access),
+                filesystem=_Files(access, where, verify=verify),
             )
         except RuntimeError as exc:
             if "No fields matching" not in str(exc):
@@ -107,11 +112,26 @@ def _tf_utils() -> types.ModuleType:
 class _Files:
     """The file system: petastorm hands over a URL's path as it was quoted."""
 
-    def __init__(self, access: FileAccess = LOCAL) -> None:
-        self._access = access
+    def __init__(self, access: FileAccess = LOCAL, where: str = "", *, verify: bool = False) -> None:
+        self._access, self._where, self.verify = access, where, verify
 
     def open(self, path: str) -> Any:
         return self._access.open(_unquoted(path))
+
+    def error(self, piece: _Piece, exc: Exception) -> Exception:
+        """What the arrow loader raises for the same file."""
+        path = _unquoted(piece.path)
+        if isinstance(exc, FileNotFoundError):
+            return DataError(f"{path} is gone", hint="Something vacuumed the table. Make it again.")
+        if isinstance(exc, OSError | pa.ArrowInvalid):
+            target = shell_quote(self._where) if self._where else "TABLE"
+            what = "its footer" if piece.row_group is None else f"row group {piece.row_group}"
+            return DataError(
+                f"{path}: {what} cannot be read: {exc}",
+                hint="The file is damaged or cannot be reached."
+                f" `voxelflow verify {target}` lists all damage and says what to do.",
+            )
+        return exc
 
 
 def _quoted(path: str) -> str:
@@ -128,17 +148,24 @@ class _Piece:
     """A file, or one row group of it."""
 
     def __init__(
-        self, path: str, open_file_func: Any = None, row_group: int | None = None, partition_keys: Sequence[Any] = ()
+        self, path: str, open_file_func: Any, row_group: int | None = None, partition_keys: Sequence[Any] = ()
     ) -> None:
         self.path, self.row_group, self.partition_keys = path, row_group, partition_keys
-        self._open = open_file_func
+        # petastorm hands on no more of the file system than this bound method.
+        self._files: _Files = open_file_func.__self__
 
     def get_metadata(self) -> pq.FileMetaData:
-        with self._open(self.path) as file:
-            return pq.read_metadata(file)
+        try:
+            with self._files.open(self.path) as file:
+                return pq.read_metadata(file)
+        except (OSError, pa.ArrowInvalid) as exc:
+            raise self._files.error(self, exc) from exc
 
     def read(self, columns: Iterable[str], partitions: object = None) -> pa.Table:
-        with self._open(self.path) as file, pq.ParquetFile(file) as parquet:
+        with (
+            self._files.open(self.path) as file,
+            pq.ParquetFile(file, page_checksum_verification=self._files.verify) as parquet,
+        ):
             return parquet.read_row_group(self.row_group, columns=sorted(columns), use_threads=False)
 
 
@@ -177,8 +204,10 @@ def _install() -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # distutils and pkg_resources
-            names = ("reader", "etl.dataset_metadata", "arrow_reader_worker", "unischema")
-            reader, metadata, worker, unischema = (importlib.import_module(f"petastorm.{name}") for name in names)
+            names = ("reader", "etl.dataset_metadata", "arrow_reader_worker", "unischema", "workers_pool.thread_pool")
+            reader, metadata, worker, unischema, thread_pool = (
+                importlib.import_module(f"petastorm.{name}") for name in names
+            )
     finally:
         # Only the imports needed them; other packages must not take them for the real ones.
         for name in absent:
@@ -200,7 +229,26 @@ def _install() -> None:
             no_more_comes = self._ventilator is None or self._ventilator.completed()
             return bool(no_more_comes and super().all_workers_done())
 
+    class Worker(worker.ArrowReaderWorker):  # type: ignore[misc, name-defined]
+        """petastorm's worker, whose errors reach the caller as ours, with the file's path.
+
+        Its pool prints them with a traceback, and for one that nobody takes its thread waits without an end. So they
+        go the way of the data.
+        """
+
+        def process(self, piece_index: int, *others: Any, **more: Any) -> None:
+            try:
+                super().process(piece_index, *others, **more)
+            except thread_pool.WorkerTerminationRequested:
+                raise
+            except Exception as exc:
+                found = self._filesystem.error(self._split_pieces[piece_index], exc)
+                if found is not exc:
+                    found.__cause__ = exc
+                self.publish_func(found)
+
     reader.ThreadPool = ThreadPool  # type: ignore[attr-defined]
+    reader.ArrowReaderWorker = Worker  # type: ignore[attr-defined]
 
 
 _install()

@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from nodes.loaders.rows import Rows
 
 
-def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int) -> Source:
-    """Open a table. Raises `UnsupportedTable` or `DataError` for one that would be read wrongly."""
+def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int, verify: bool = True) -> Source:
+    """Open a table. `verify`: compare each page with its checksum, where it has one.
+
+    Raises `UnsupportedTable` or `DataError` for one that would be read wrongly.
+    """
     found = data_files(dataset)
     files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores), access=found.access))
     groups = tuple(length for file in files for length in file.groups)
     rows = join_rows(files, dataset.uri, found.access)
-    return PetastormSource(dataset.uri, found.spec, rows, found.paths, groups, found.access)
+    return PetastormSource(dataset.uri, found.spec, rows, found.paths, groups, found.access, verify=verify)
 
 
 class PetastormSource(Source):
@@ -50,9 +53,11 @@ class PetastormSource(Source):
         paths: Sequence[str],
         groups: tuple[int, ...],
         access: FileAccess,
+        *,
+        verify: bool,
     ) -> None:
         super().__init__(where, spec, rows)
-        self.paths, self.access = paths, access
+        self.paths, self.access, self.verify = paths, access, verify
         self._groups = groups
         self.encoded_ids = np.array([volume_id.encode() for volume_id in rows.ids.to_pylist()], np.bytes_)
 
@@ -96,6 +101,8 @@ class PetastormLoader(Loader):
             shuffle=self.reading.training,
             workers=1,
             access=source.access,
+            verify=source.verify,
+            where=source.where,
         )
         try:
             for group in reader:

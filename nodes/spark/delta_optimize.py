@@ -24,11 +24,12 @@ from engine.declare.datasets import VolumeDelta
 from engine.declare.progress import Meter
 from engine.errors import StaleInput, TableConflict
 from engine.storage.files import flush_many
+from engine.storage.place import LocalPlace, place_at
 from nodes.spark.delta_transactions import DeltaTransactions
 from nodes.spark.session import delta_table, executor_point, results, rows, settings, since
 from nodes.table.commit import table_writer
 from nodes.table.compaction import TRIES, Bin, Job, Rewritten, Target, compact, fresh, plan_bins
-from nodes.table.snapshot import TableVersion, local_folder, open_table
+from nodes.table.snapshot import TableVersion, open_table
 from nodes.table.staging import Made, RemoteRewrite, Staging
 from nodes.volume_file.rewrite import Recipe, compression_of, layout_problem, read_metadata
 
@@ -39,8 +40,13 @@ _ROW_BYTES = 1024
 
 
 def compact_on_spark(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
-    """As `nodes.table.compaction.compact`, with the same errors; `UsageError` for a table in object storage."""
-    local_folder(table.uri)
+    """As `nodes.table.compaction.compact`, with the same errors.
+
+    A table in object storage is compacted by this machine, and the commits are ours, as those of `table_writer` are.
+    """
+    if not isinstance(place_at(table.uri), LocalPlace):
+        ctx.info("the table lies in object storage, so this machine writes its files, and not Spark")
+        return compact(table, target, ctx)
     try:
         current = fresh(table)
         if codec := _codec(current, target):

@@ -62,7 +62,7 @@ class TrainParameters:
         loader: arrow reads tables fastest; petastorm is the package of that name; npy reads a
             folder's files one by one, for comparison.
         verify: compare each volume with its checksum whenever it is read, so that nothing is trained on that the
-            disk has damaged (loader arrow). Costs 0.05 ms of processor time for 360 kB.
+            disk has damaged (loaders of tables). Costs 0.05 ms of processor time for 360 kB.
         workers: TensorFlow processes that share every batch, on this machine or on Spark's
             executors. What is learned stays the same; the batch size must be a multiple of it.
         classes: number of classes; 0 takes it from the class names or labels.

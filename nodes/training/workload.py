@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview
-from engine.declare.workload import Access, Network, TrainingWork
+from engine.declare.workload import Access, Network, Saving, TrainingWork
 from engine.errors import UsageError
 from nodes.training.architecture import resnet_layers
 
@@ -50,6 +51,7 @@ def training_work(look: CheckContext) -> TrainingWork | None:
         mixed_precision=params["mixed_precision"],
         jit=params["jit"],
         access=_access(params["loader"]),
+        saving=_saving(sum(layer.parameters for layer in layers), params),
         exact_network=not params["model_file"],
     )
 
@@ -65,6 +67,16 @@ def _kept_bytes(*read: Preview) -> int:
         size = (each.count or 0) * (each.spec.volume_bytes if each.spec is not None else 0)
         places[each.uri] = max(size, places.get(each.uri, 0))
     return sum(places.values())
+
+
+def _saving(parameters: int, params: Mapping[str, Any]) -> Saving:
+    """A checkpoint holds the weights and the optimizer's one or two values of each, as float32."""
+    return Saving(
+        checkpoint_bytes=4 * parameters * (3 if params["optimizer"] == "adam" else 2),
+        best_bytes=4 * parameters if params["keep"] == "best" else 0,
+        every_s=params["checkpoint_every_s"],
+        every_steps=params["checkpoint_every_steps"],
+    )
 
 
 def _access(loader: str) -> Mapping[str, Access]:

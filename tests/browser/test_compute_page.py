@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser import ColorScheme
 from building import box, pipeline
+from canvas_page import box as place_of
 from canvas_page import seed
-from page_looks import findings
+from page_looks import both_themes, findings
 from playwright.sync_api import Locator, Page, expect
 from pretended_benches import SHAPE, bench_result
 from studio import StudioServer
@@ -61,6 +61,83 @@ def test_a_profile_is_made_tested_and_chosen_in_the_browser(page: Page, studio: 
     page.get_by_test_id("stPopoverBody").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("button", name="small", exact=True)).to_have_count(0)
     assert default_profile(studio.workspace) == "local"
+
+
+def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page: Page, studio: StudioServer) -> None:
+    page.goto("/compute")
+    page.get_by_role("button", name="New profile").click()
+    expect(page.get_by_role("heading", level=1, name="New profile")).to_be_visible()
+    expect(page.get_by_role("spinbutton", name="Price of a DBU")).to_have_count(0)
+    page.get_by_role("textbox", name="Name").fill("bricks")
+    page.get_by_role("textbox", name="Name").press("Enter")
+    page.get_by_test_id("stButtonGroup").get_by_text("Databricks", exact=True).click()
+    price = page.get_by_role("spinbutton", name="Price of a DBU")
+    price.fill("0.3")
+    price.press("Enter")
+    limit = page.get_by_role("textbox", name="Stop after")
+    limit.fill("soon")
+    limit.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Stop after: 'soon' is no time to stop after")
+    limit.fill("3h")
+    limit.press("Enter")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Price of a DBU: how many units an hour takes is not known")
+    expect(price).to_have_value("0.3")
+    machine = page.get_by_role("combobox", name="Machine type")
+    machine.fill("D16s_v3@eastus")
+    page.get_by_role("option", name="Standard_D16s_v3@eastus", exact=True).click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_role("spinbutton", name="DBU an hour")).to_have_attribute("placeholder", "3")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("heading", level=1, name="bricks")).to_be_visible()
+    expect(page.locator(".vf-profile-line").filter(has_text="1.668 USD an hour")).to_be_visible()
+    made = find_profile("bricks", studio.workspace)
+    assert (made.price_per_dbu, made.dbu_per_hour, made.stop_after_s) == (0.3, 3, 3 * 3600)
+
+    search = page.get_by_role("searchbox", name="Search prices")
+    prices = page.get_by_test_id("stDataFrame").last
+    for _ in both_themes(page):
+        assert findings(page) == []
+    search.fill("azure t4 westeurope")
+    expect(page.get_by_text(re.compile(r"^3 of \d+ prices$"))).to_be_visible()
+    expect(prices.get_by_test_id("glide-cell-1-0")).to_have_text("Standard_NC4as_T4_v3")
+    expect(prices.get_by_test_id("glide-cell-1-2")).to_have_text("Standard_NC16as_T4_v3")
+    tick(prices, 0)
+    own = page.get_by_role("spinbutton", name="Your price an hour")
+    expect(own).to_have_value("0.658")
+    expect(page.get_by_role("link", name="github.com").first).to_have_attribute(
+        "href", re.compile("^https://github.com/")
+    )
+    for _ in both_themes(page):
+        assert findings(page) == []
+    own.fill("0.5")
+    page.get_by_role("button", name="Save price").click()
+    said = page.get_by_role("status").filter(has_text="Standard_NC4as_T4_v3@westeurope costs 0.5 USD an hour")
+    expect(said).to_be_visible()
+    expect(prices.get_by_test_id("glide-cell-11-0")).to_have_text("own")
+
+    page.get_by_text("Import a CSV file").click()
+    box_of_file = page.get_by_test_id("stFileUploader").locator("input[type=file]")
+    box_of_file.set_input_files({"name": "ours.csv", "mimeType": "text/csv", "buffer": b"name,gpu\nx,=1+1\n"})
+    expect(page.get_by_role("alert")).to_contain_text("ours.csv, line 2, gpu: '=1+1' is a formula")
+    rows = b"name,price_per_hour,spot_per_hour,currency\ncellar,0.3,0.9,EUR\n"
+    box_of_file.set_input_files({"name": "ours.csv", "mimeType": "text/csv", "buffer": rows})
+    expect(page.get_by_role("status").filter(has_text="on the spot market costs more")).to_be_visible()
+    expect(page.get_by_role("table", name="Found in the file")).to_contain_text("not in the table")
+    for _ in both_themes(page):
+        assert findings(page) == []
+    page.get_by_role("button", name="Import anyway").click()
+    expect(page.get_by_role("status").filter(has_text="1 machine added")).to_be_visible()
+    search.fill("cellar")
+    expect(prices.get_by_test_id("glide-cell-1-0")).to_have_text("cellar")
+
+
+def tick(table: Locator, row: int) -> None:
+    """Tick a row of a table that is drawn on a canvas."""
+    table.scroll_into_view_if_needed()
+    corner = place_of(table.locator("canvas").first)
+    table.page.mouse.click(corner["x"] + 17, corner["y"] + 34 * (row + 1.5))
 
 
 TRAINING = in_rows(
@@ -116,9 +193,7 @@ def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studi
     expect(estimate).to_contain_text(re.compile(r"Time.* to .*Not counted.*, which have no earlier run"))
     assert findings(page) == []
 
-    modes: tuple[ColorScheme, ...] = ("light", "dark")
-    for mode in modes:
-        page.emulate_media(color_scheme=mode)
+    for _ in both_themes(page):
         page.goto("/compute")
         expect(page.get_by_role("heading", name="Where to train")).to_be_visible()
         expect(page.locator(".vf-fact").filter(has_text="recommended")).to_be_visible()

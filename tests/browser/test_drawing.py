@@ -134,7 +134,7 @@ def test_a_node_is_disabled_bypassed_and_enabled_again(page: Page, studio: Studi
     expect(canvas.card("join")).to_contain_text("Disabled")
     canvas.expect_state("save", "off")
     expect(canvas.card("save")).to_contain_text("Left out")
-    expect(canvas.card("save")).to_contain_text("needs join, which is disabled")
+    expect(canvas.card("save")).to_contain_text("needs Join, which is disabled")
     expect(canvas.inspector.get_by_role("note")).to_contain_text("Disabled")
     run = canvas.run()
     canvas.expect_run("Done")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from browser import SIZE
 from building import box, pipeline
 from canvas_page import eventually, middle, seed
-from page_looks import colours, contrast, findings
+from page_looks import both_themes, colours, contrast, findings, is_dark
 from playwright.sync_api import Page, expect
 from runs_page import RunsPage, rgb
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
 from ui.shell.fonts import FAMILY
-from ui.shell.theme import STATE_COLOURS, SURFACE, Mode
+from ui.shell.theme import STATE_COLOURS, SURFACE
 
 NODES = in_rows(
     pipeline(
@@ -37,18 +37,18 @@ def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
     page: Page = open_page(color_scheme="light")
     canvas = StudioPage(page, studio).open(seed(studio, NODES))
     canvas.expect_state("a", "stale", "fresh", "done", "cached")  # a first attempt may have run it
-    for _ in _both_themes(page):
+    for _ in both_themes(page):
         assert findings(page) == []
     canvas.run()
     canvas.expect_run("Failed")
     canvas.select("f")
     page.get_by_role("tab", name="Log").click()
     expect(page.get_by_role("tabpanel", name="Log").get_by_role("alert")).to_be_visible()
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert findings(page) == [], mode
         text, ground = colours(canvas.head("a"))
         assert text == rgb(SURFACE[mode]["text"])
-        assert _is_dark(ground) == (mode == "dark")
+        assert is_dark(ground) == (mode == "dark")
         for item in (
             canvas.head("a"),
             canvas.card("f").locator(".card-foot").get_by_text("Failed"),
@@ -60,27 +60,27 @@ def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
         ):
             assert contrast(item) >= 4.5, (mode, item)
         _, ground = colours(canvas.frame)
-        assert _is_dark(ground) == (mode == "dark")
+        assert is_dark(ground) == (mode == "dark")
     first = canvas.run_id
     second = canvas.run()
     canvas.expect_run("Failed")
 
     pages = RunsPage(page).history()
     eventually(lambda: len(pages.rows()) >= 2, "the runs are not listed")
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert findings(page) == [], mode
         assert contrast(page.get_by_role("link", name="Runs")) >= 4.5, mode
     pages.open(first, "Graph")
     pages.shows("seen", "failed")
     expect(page.get_by_role("table", name="Parameters", exact=True)).to_be_visible()
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert findings(page) == [], mode
     for tab in ("Overview", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline"):
         pages.tab(tab)
-        for mode in _both_themes(page):
+        for mode in both_themes(page):
             assert findings(page) == [], (tab, mode)
     heading = page.get_by_role("heading", level=1)
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert colours(heading) == (rgb(SURFACE[mode]["text"]), rgb(SURFACE[mode]["background"]))
         for item in (heading, page.locator(".vf-title .vf-chip").first, page.locator(".vf-fact dt").first):
             assert contrast(item) >= 4.5, (mode, item)
@@ -88,13 +88,13 @@ def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
     page.goto(f"/compare?runs={first},{second}")
     durations = page.get_by_role("table", name="Durations")
     expect(durations).to_be_visible()
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert findings(page) == [], mode
         assert colours(durations.locator("td").first) == (rgb(SURFACE[mode]["text"]), rgb(SURFACE[mode]["background"]))
 
     page.goto("/compute")
     expect(page.locator(".vf-fact").filter(has_text="CPU")).to_be_visible()
-    for mode in _both_themes(page):
+    for mode in both_themes(page):
         assert findings(page) == [], mode
         assert contrast(page.locator(".vf-profile-line").first) >= 4.5, mode
 
@@ -106,7 +106,7 @@ def test_the_pages_turn_dark_with_the_system(open_page: Callable[..., Page], stu
     canvas.expect_run("Failed")
     run_id = canvas.run_id
     page.emulate_media(color_scheme="dark")
-    eventually(lambda: _is_dark(colours(canvas.frame)[1]), "the canvas stays light")
+    eventually(lambda: is_dark(colours(canvas.frame)[1]), "the canvas stays light")
     page.emulate_media(color_scheme="light")
     pages = RunsPage(page).open(run_id)
     pages.shows("turning", "failed")
@@ -217,18 +217,3 @@ def test_what_the_app_draws_anew_is_checked_once_it_is_drawn(page: Page) -> None
     assert findings(page) == []
     page.evaluate("draw('notRunning', '#eee')")
     assert [text.partition(": ")[0] for text in findings(page)] == ["color-contrast"]
-
-
-def _both_themes(page: Page) -> Iterator[Mode]:
-    """The theme that the page has, and then the other one, which the system has turned to."""
-    app = page.get_by_test_id("stApp")
-    began_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    modes: tuple[Mode, Mode] = ("dark", "light") if began_dark else ("light", "dark")
-    for mode in modes:
-        page.emulate_media(color_scheme=mode)
-        eventually(lambda mode=mode: _is_dark(colours(app)[1]) == (mode == "dark"), f"the page does not turn {mode}")  # type: ignore[misc]
-        yield mode
-
-
-def _is_dark(colour: list[int]) -> bool:
-    return sum(colour) < 3 * 128

@@ -235,7 +235,7 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, gate
     expect(parameters.get_by_role("row").filter(has_text="epochs")).not_to_have_count(0)
     graph = page.get_by_role("table", name="Graph differences").get_by_role("row")
     expect(graph.filter(has_text="removed").filter(has_text="node")).to_contain_text("Join")
-    expect(graph.filter(has_text="removed").filter(has_text="edge")).to_contain_text("l.out → j.first")
+    expect(graph.filter(has_text="removed").filter(has_text="wire")).to_contain_text("Learn.out → Join.first")
     expect(graph.filter(has_text="changed")).to_contain_text("rate 2.0 → 0.5")
     for chart in page.get_by_test_id("stVegaLiteChart").all():
         eventually(lambda chart=chart: curves(chart) == 2, "the runs' curves do not lie over each other")

@@ -17,7 +17,7 @@ from stored_results import stored_result
 
 from engine.catalog import Catalog, build_catalog
 from engine.declare.datasets import Predictions, Report, VolumeDelta, VolumeFiles
-from engine.document.pipeline import Pipeline
+from engine.document.pipeline import Node, Pipeline, dump
 from engine.document.plan import downstream
 from engine.document.resolve import resolve
 from engine.lineage import FILE, FOLDER, REGISTERED, Lineage, Verdicts, build, judge, read_lineage
@@ -177,6 +177,31 @@ def test_results_in_folders_of_hashes_are_named_after_their_nodes() -> None:
     use = Use("f", "p", "r", 1.0, "n", "Ask the model", "Predict", {})
     (item,) = lineage(made("f", outputs={"out": deep}), uses=[use]).items.values()
     assert item.title == "Ask the model, version 5"
+
+
+def test_nodes_are_called_as_on_the_canvas(store: RunStore) -> None:
+    document = pipeline(
+        Node(id="a", type="Predict"), Node(id="b", type="Predict"), Node(id="c", type="Check"),
+        Node(id="d", type="Check", title="d"), name="p",
+    )  # fmt: skip
+    run_id = store.create_run("p", dump(document), {}, "local")
+    store.set_tasks(run_id, [(node.id, node.type, node.label) for node in document.nodes])
+    for at, node in enumerate(document.nodes):
+        made_of = {"out": Report(uri=f"/w/data/{node.type}/{at:016x}/out")}
+        store.results.put(
+            stored_result(node.id, node_type=node.type, run_id=run_id, created=float(at), outputs=made_of)
+        )
+        store.update_task(run_id, node.id, state="done", fingerprint=node.id, outputs=made_of)
+    found = read_lineage(store)
+    names = {"a": "Predict (a)", "b": "Predict (b)", "c": "Check", "d": "d"}
+    assert {item.origins[0].node: item.title for item in found.items.values()} == names
+    assert {item.origins[0].node: item.origins[0].name for item in found.items.values()} == names
+    # Where no run's document says it: the title, or the type where that is the id.
+    for title, called in (("Ask", "Ask"), ("n", "Predict"), ("", "Predict")):
+        use = Use("f", "p", "r", 1.0, "n", title, "Predict", {})
+        hashed = made("f", outputs={"out": Report(uri="/w/data/Predict/0123456789abcdef/out")}, node_type="Predict")
+        (item,) = lineage(hashed, uses=[use]).items.values()
+        assert (item.title, item.origins[0].name) == (called, called)
 
 
 def test_the_parts_of_a_split_differ_by_the_beginning_of_their_names() -> None:

@@ -68,6 +68,10 @@ def test_a_folder_is_used_in_place(tmp_path: Path, trained: Path) -> None:
     look = looked_at(tmp_path, folder=str(trained))
     assert look.problems == []
     assert look.inputs["made"].spec == SPEC
+    # It can be looked at before any run.
+    assert look.inputs["made"].dataset == model
+    nothing = looked_at(tmp_path, registered="models:/brains/3").inputs["made"]
+    assert nothing.dataset is None
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,13 @@ def test_a_folder_without_a_model_is_reported_before_the_run(tmp_path: Path) -> 
     assert [problem.code for problem in look.problems] == ["VF551"]
     with pytest.raises(DataError):
         load_model(folder=str(tmp_path / "a"), ctx=context(tmp_path, "it"))
+
+
+def test_figures_that_cannot_be_read_are_reported_before_the_run(tmp_path: Path, trained: Path) -> None:
+    (trained / "history.json").write_text("[{")
+    (found,) = looked_at(tmp_path, folder=str(trained)).problems
+    assert found.code == "VF551"
+    assert found.message.startswith(f"the figures of the model in {trained} cannot be read: ")
 
 
 def test_one_model_is_named(tmp_path: Path, trained: Path) -> None:

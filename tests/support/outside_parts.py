@@ -44,9 +44,14 @@ def _class_data() -> bool:
     return _java() and archive_path({}, delta_jars({}), find_java()).is_file()
 
 
+def _has_packages(folder: Path) -> bool:
+    """Whether `npm ci` came to its end in this folder: it writes this list last."""
+    return (folder / "node_modules" / ".package-lock.json").is_file()
+
+
 _PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "canvas": (
-        lambda: shutil.which("node") is not None and (CANVAS / "node_modules").is_dir(),
+        lambda: shutil.which("node") is not None and _has_packages(CANVAS),
         "the canvas's tools are not installed: install node.js 20.19 or newer, then run `npm ci` in ui/canvas",
     ),
     "actionlint": (
@@ -60,7 +65,7 @@ _PARTS: dict[str, tuple[Callable[[], bool], str]] = {
         " tests/support/airflow",
     ),
     "azurite": (
-        lambda: shutil.which("node") is not None and (AZURITE / "node_modules").is_dir(),
+        lambda: shutil.which("node") is not None and _has_packages(AZURITE),
         "Azurite is not installed: install node.js 20.19 or newer, then run `npm ci` in tests/support/azurite",
     ),
     "chromium": (

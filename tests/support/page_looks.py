@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from browser import settled
+from canvas_page import eventually
 from outside_parts import CANVAS, require
 from playwright.sync_api import Locator, Page
+
+from ui.shell.theme import Mode
 
 
 class Excepted(NamedTuple):
@@ -79,6 +83,22 @@ def findings(page: Page) -> list[str]:
         if not (found and worked):
             break
     return found
+
+
+def both_themes(page: Page) -> Iterator[Mode]:
+    """The theme that the page has, and then the other one, which the system has turned to."""
+    app = page.get_by_test_id("stApp")
+    began_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    modes: tuple[Mode, Mode] = ("dark", "light") if began_dark else ("light", "dark")
+    for mode in modes:
+        page.emulate_media(color_scheme=mode)
+        eventually(lambda mode=mode: is_dark(colours(app)[1]) == (mode == "dark"), f"the page does not turn {mode}")  # type: ignore[misc]
+        yield mode
+
+
+def is_dark(colour: list[int]) -> bool:
+    """Whether a colour, as red, green and blue, is nearer to black than to white."""
+    return sum(colour) < 3 * 128
 
 
 def colours(item: Locator) -> tuple[list[int], list[int]]:

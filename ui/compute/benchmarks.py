@@ -7,7 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from engine.bench.compare import Comparison, Stalls, Work, common_input, compare, stalls, works
+from engine.bench.compare import Comparison, Point, Stalls, Work, best_by_machine, common_input, compare, stalls, works
 from engine.bench.picture import draw_curves, draw_frontier, draw_ratios, draw_stalls
 from engine.bench.result import BenchResult, bench_folder, bench_results, newest_by_machine
 from engine.bench.tables import COMPARED, COMPARED_RIGHT, compared_rows, meaning
@@ -49,6 +49,12 @@ def show_benchmarks() -> None:
         _pictures(comparison, lines)
 
 
+def best_measured() -> dict[str, Point]:
+    """The fastest training of each machine that was measured, as `best_by_machine` gives it."""
+    folder = bench_folder(studio().workspace)
+    return _best(str(folder), _state(folder))
+
+
 def _pictures(comparison: Comparison, lines: list[Stalls]) -> None:
     curves = [draw_curves(point.result, point.row) for point in comparison.machines]
     ink = SURFACE[current_mode()]["text"]
@@ -67,3 +73,8 @@ def _state(folder: Path) -> tuple[tuple[str, int], ...]:
 def _results(folder: str, state: tuple[tuple[str, int], ...]) -> list[BenchResult]:
     """The newest result of each machine; read again when a file has changed."""
     return newest_by_machine(bench_results(studio().workspace))
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _best(folder: str, state: tuple[tuple[str, int], ...]) -> dict[str, Point]:
+    return best_by_machine(bench_results(studio().workspace))

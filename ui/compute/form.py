@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import tomlkit
+
+from engine.errors import UsageError
 from engine.prices import Machine
 from engine.profiles.edit import Written
+from engine.profiles.file import parse_profiles
+from engine.profiles.find import FILE
 from engine.profiles.profile import DATABRICKS, LOCAL_MASTER
 from engine.text import hourly, plural
 
@@ -44,6 +50,23 @@ WHOLE_NUMBERS: Mapping[str, tuple[str, int, str]] = {
 }
 """Title, smallest value and help of the fields that are whole numbers."""
 
+TITLES: Mapping[str, str] = {
+    "master": "Spark master",
+    **{key: title for key, (title, _, _) in WHOLE_NUMBERS.items()},
+    "memory": "Memory",
+    "keep_warm_minutes": "Keep Java warm, minutes",
+    "machine": "Machine type",
+    "price_per_hour": "Price an hour",
+    "currency": "Currency",
+    "storage_root": "Storage root",
+    "spot": "Spot price",
+    "price_per_dbu": "Price of a DBU",
+    "dbu_per_hour": "DBU an hour",
+    "stop_after": "Stop after",
+    "stop_at_cost": "Stop at a cost",
+}
+"""What the page calls the fields of `profiles.toml`."""
+
 
 @dataclass
 class Form:
@@ -58,9 +81,18 @@ class Form:
     spot: bool = False
     keep_warm_minutes: float | None = None
     price_per_hour: float | None = None
+    price_per_dbu: float | None = None
+    dbu_per_hour: float | None = None
     currency: str = ""
+    stop_after: str = ""
+    stop_at_cost: float | None = None
     storage_root: str = ""
     spark: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def shows_units(self) -> bool:
+        """Whether Databricks' units are asked for: there, and wherever they are part of the price already."""
+        return self.place == "databricks" or self.price_per_dbu is not None or self.dbu_per_hour is not None
 
 
 @dataclass(frozen=True)
@@ -138,7 +170,11 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         spot=fields.get("spot") is True,
         keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
         price_per_hour=_amount(fields.get("price_per_hour")),
+        price_per_dbu=_amount(fields.get("price_per_dbu")),
+        dbu_per_hour=_amount(fields.get("dbu_per_hour")),
         currency=str(fields.get("currency", "")),
+        stop_after=str(fields.get("stop_after", "")),
+        stop_at_cost=_amount(fields.get("stop_at_cost")),
         storage_root=str(fields.get("storage_root", "")),
         spark=dict(written.spark),
     )
@@ -173,7 +209,11 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         "spot": form.spot or None,
         "keep_warm_minutes": form.keep_warm_minutes if spark else None,
         "price_per_hour": form.price_per_hour,
+        "price_per_dbu": form.price_per_dbu,
+        "dbu_per_hour": form.dbu_per_hour,
         "currency": form.currency.strip() or None,
+        "stop_after": form.stop_after.strip() or None,
+        "stop_at_cost": form.stop_at_cost,
         "storage_root": form.storage_root.strip() or None,
     }
 
@@ -181,6 +221,28 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
 def _is_local(form: Form) -> bool:
     # local[2] and the like, which somebody wrote by hand, stay.
     return form.place == "spark-local" and form.master.startswith("local")
+
+
+_ANY = "profile"
+
+
+def field_problems(fields: Mapping[str, object]) -> dict[str, UsageError]:
+    """What the reader of `profiles.toml` finds wrong with each of the fields by itself, by their names there."""
+    out = {}
+    for key, value in fields.items():
+        if value is None:
+            continue
+        found = parse_profiles(Path(FILE), tomlkit.dumps({_ANY: {key: value}})).problems.get(_ANY)
+        if found is not None:
+            out[key] = field_problem(found, _ANY)[1]
+    return out
+
+
+def field_problem(error: UsageError, profile: str) -> tuple[str, UsageError]:
+    """The field that an error of the profile is about, and the error as the page says it there; "" and the error itself
+    where it is about none that the page has."""
+    key, _, what = error.message.partition(f": profile {profile}, ")[2].partition(": ")
+    return (key, UsageError(f"{TITLES[key]}: {what}", hint=error.hint)) if key in TITLES else ("", error)
 
 
 def settings_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page of compute profiles: a list, the chosen one's form, its test, and the machine below.
+"""The page of compute profiles: a list, the chosen one's form, its test; advice, prices and the machine below.
 
 /compute?profile=NAME shows that profile.
 """
@@ -14,29 +14,17 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import UsageError
-from engine.prices import machine_table
-from engine.profiles import Listed, Profile, default_profile, list_profiles, profiles_file, unreadable
+from engine.profiles import Listed, default_profile, list_profiles, profiles_file, unreadable
 from engine.profiles.edit import Written, delete_profile, read_written, save_profile, set_default
 from engine.profiles.find import READY
-from engine.profiles.profile import KEEP_WARM_MINUTES
-from engine.text import duration, hourly, number, plural, safe, size
+from engine.text import duration, hourly, plural, size
 from ui.compute.advice import show_advice
 from ui.compute.benchmarks import show_benchmarks
 from ui.compute.checks import ProfileTest, ProfileTests
-from ui.compute.form import (
-    EXAMPLES,
-    PLACES,
-    WHOLE_NUMBERS,
-    Form,
-    example_form,
-    fields_of,
-    figures_of,
-    form_of,
-    place_of,
-    settings_of,
-    unique_name,
-)
+from ui.compute.form import Form, field_problem, fields_of, form_of, unique_name
 from ui.compute.machine import EVERY_S, MachineHistory
+from ui.compute.prices import show_prices
+from ui.compute.profile_form import DRAFT_FOR, EXAMPLE, begin_with, draw_form, forget_draft
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
 from ui.runs.system import system_charts
 from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
@@ -44,9 +32,9 @@ from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio
 
 _ADDRESS = "profile"
-_SHOWN, _DRAFT, _FOR, _NOTE = "compute_shown", "compute_draft", "compute_draft_for", "compute_note"
+_SHOWN, _NOTE, _WRONG = "compute_shown", "compute_note", "compute_wrong"
 _LOOK_S = 0.5
-_NEW, _EXAMPLE = "compute_is_new", "compute_example"
+_NEW = "compute_is_new"
 
 
 def show() -> None:
@@ -67,6 +55,7 @@ def show() -> None:
             _edit(chosen, next((p for p in listed if p.name == chosen), None), names, default)
     shown = chosen if not st.session_state.get(_NEW) else default
     show_advice(next((item.profile for item in listed if item.name == shown), None))
+    show_prices()
     show_benchmarks()
     st.html(heading("This machine"))
     st.fragment(_machine, run_every=EVERY_S)()
@@ -95,8 +84,8 @@ def _list(listed: Sequence[Listed], default: str) -> str:
             st.html(tag("p", *_summary(item, default), class_="vf-profile-line"))
     if st.button("New profile", key="compute_new", icon=":material/add:", width="stretch"):
         st.session_state[_NEW] = True
-        st.session_state.pop(_EXAMPLE, None)
-        _forget_draft()
+        st.session_state.pop(EXAMPLE, None)
+        forget_draft()
         st.rerun()
     st.html(tag("p", "Kept in ", text(profiles_file(studio().workspace), "vf-mono"), class_="vf-muted"))
     return chosen
@@ -118,15 +107,9 @@ def _summary(item: Listed, default: str) -> list[Html | str]:
 
 def _open(name: str) -> None:
     st.session_state.pop(_NEW, None)
-    _forget_draft()
+    forget_draft()
     st.query_params[_ADDRESS] = name
     st.rerun()
-
-
-def _forget_draft() -> None:
-    for key in [k for k in st.session_state if str(k).startswith(_DRAFT)]:
-        del st.session_state[key]
-    st.session_state.pop(_FOR, None)
 
 
 # --- one profile ----------------------------------------------------------------------------------
@@ -137,19 +120,20 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     written = read_written(name, workspace) if name else Written(revision=read_written("", workspace).revision)
     ready = READY.get(name) if name else None
     draft_for = (name, written.revision)
-    if st.session_state.get(_FOR, (None,))[0] != name or _FOR not in st.session_state:
-        _forget_draft()
-        st.session_state[_FOR] = draft_for
-    revision = st.session_state[_FOR][1]
+    if st.session_state.get(DRAFT_FOR, (None,))[0] != name or DRAFT_FOR not in st.session_state:
+        forget_draft()
+        st.session_state[DRAFT_FOR] = draft_for
+    revision = st.session_state[DRAFT_FOR][1]
     start = form_of(name or unique_name("cluster", names), written, ready)
     st.html(tag("div", tag("h1", text(name or "New profile")), class_="vf-title"))
     if name is None:
-        start = _begin_with(start, names)
+        start = begin_with(start, names)
     if item is not None and item.problem is not None:
         show_error(item.problem)
     if note := st.session_state.pop(_NOTE, None):
         st.html(notice("info", note))
-    form = _form(start, name, item.profile if item else None)
+    wrong = st.session_state.pop(_WRONG, {})
+    form = draw_form(start, name, item.profile if item else None, wrong)
     pressed = _buttons(name, form, start, ready, default, usable=item is not None and item.profile is not None)
     try:
         if pressed == "save":
@@ -163,166 +147,15 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
             set_default(name, workspace)
             _open(name)
     except UsageError as error:
+        field, problem = field_problem(error, form.name)
+        if pressed == "save" and field:
+            # It belongs at the field, which is drawn already.
+            st.session_state[_WRONG] = {field: problem}
+            st.rerun()
         show_error(error)
     if name is not None:
         test = _tests.newest(name, workspace)
         st.fragment(_test, run_every=_LOOK_S if test is not None and test.running else None)(name)
-
-
-def _begin_with(start: Form, names: Sequence[str]) -> Form:
-    """The form of a new profile: empty, or with the figures of a machine that others have measured."""
-    titles = ["An empty profile", *(example.title for example in EXAMPLES)]
-    title = st.selectbox("Begin with", titles, key=_EXAMPLE, on_change=_forget_draft, width=320)
-    chosen = next((example for example in EXAMPLES if example.title == title), None)
-    if chosen is None:
-        return start
-    try:
-        machine = machine_table(studio().workspace).find(chosen.machine)
-    except UsageError as error:
-        show_error(error)
-        return start
-    line = f"{figures_of(machine)}. {chosen.measured} (DeepIQ, Deep Learning on Cloud)."
-    st.html(tag("p", text(line), class_="vf-muted"))
-    return example_form(chosen, machine, names)
-
-
-def _form(start: Form, name: str | None, profile: Profile | None) -> Form:
-    ready = name in READY
-    form = Form(name=start.name)
-    if not ready:
-        form.name = st.text_input("Name", start.name, key=f"{_DRAFT}_name", width=320).strip()
-    choices = [k for k in PLACES if not ready or k in (place_of(str(READY[name].get("backend", "")), "local"),)]  # type: ignore[index]
-    form.place = start.place
-    if len(choices) > 1:
-        form.place = st.segmented_control(
-            "Where it runs",
-            choices,
-            default=start.place,
-            format_func=lambda key: PLACES[key].title,
-            key=f"{_DRAFT}_place",
-            required=True,
-        )
-    place = PLACES[form.place]
-    st.html(tag("p", place.help, class_="vf-muted"))
-    if place.example:
-        shown = start.master if start.place == form.place else ""
-        form.master = st.text_input(
-            "Spark master", shown, placeholder=place.example, key=f"{_DRAFT}_master_{form.place}", width=420
-        )
-    else:
-        form.master = start.master
-    with st.container(key="compute_numbers", horizontal=True):
-        for key, (title, least, help_text) in WHOLE_NUMBERS.items():
-            form.numbers[key] = st.number_input(
-                title,
-                min_value=least,
-                value=start.numbers.get(key),
-                step=1,
-                placeholder=str(getattr(profile, key)) if profile else "all" if key == "cores" else "",
-                help=help_text,
-                key=f"{_DRAFT}_{key}",
-                width=150,
-            )
-        form.memory = st.text_input(
-            "Memory",
-            start.memory,
-            placeholder=size(profile.memory_bytes) if profile else "3/4 of what is free",
-            help="For tasks that run on this machine: 16 GB, 16 GiB or 16g.",
-            key=f"{_DRAFT}_memory",
-            width=150,
-        )
-        form.keep_warm_minutes = start.keep_warm_minutes
-        if form.place == "spark-local":
-            form.keep_warm_minutes = st.number_input(
-                "Keep Java warm, minutes",
-                min_value=0.0,
-                value=start.keep_warm_minutes,
-                placeholder=number(KEEP_WARM_MINUTES),
-                step=None,
-                format="%.4g",
-                help="Spark's Java waits so long for the next run, which then starts at once. It takes some 0.8 GB"
-                " meanwhile, and ends when the app stops or memory is short. 0: it ends with its run.",
-                key=f"{_DRAFT}_warm",
-                width=190,
-            )
-    with st.container(key="compute_money", horizontal=True):
-        form.machine = _machine_type(start, profile)
-        form.price_per_hour = st.number_input(
-            "Price an hour",
-            min_value=0.0,
-            value=start.price_per_hour,
-            placeholder="" if profile is None or profile.machine_price is None else number(profile.machine_price),
-            step=None,
-            format="%.4g",
-            help="Your own price, before that of the machine type. Runs show what they have cost.",
-            key=f"{_DRAFT}_price",
-            width=150,
-        )
-        form.currency = st.text_input(
-            "Currency",
-            start.currency,
-            placeholder="" if profile is None else safe(profile.currency),
-            help="Of that price and of cost limits: EUR, for example. Amounts in different currencies are not added.",
-            key=f"{_DRAFT}_currency",
-            width=100,
-        )
-        form.storage_root = st.text_input(
-            "Storage root",
-            start.storage_root,
-            placeholder="the workspace",
-            help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
-            key=f"{_DRAFT}_root",
-            width=192,
-        )
-    form.spot = st.checkbox(
-        "A machine that may be taken back, at its spot price",
-        start.spot,
-        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
-        key=f"{_DRAFT}_spot",
-    )
-    form.spark = dict(start.spark)
-    if place.backend == "spark":
-        form.spark = _spark_settings(start)
-    return form
-
-
-def _machine_type(start: Form, profile: Profile | None) -> str:
-    """The price table has some hundred types: typing into the box finds one."""
-    known = [m.key for m in machine_table(studio().workspace).machines]
-    shown = (profile.machine if profile else "") or start.machine
-    choices = ["", *dict.fromkeys(filter(None, [shown, *known]))]
-    chosen = st.selectbox(
-        "Machine type",
-        choices,
-        index=choices.index(shown),
-        format_func=lambda key: safe(key) if key else "none",
-        help="Its price an hour is that of `voxelflow prices`, which has sources and dates.",
-        key=f"{_DRAFT}_machine",
-        width=306,
-    )
-    # A name without its region, as somebody may have written it, stays as it is.
-    return start.machine if chosen == shown else chosen
-
-
-def _spark_settings(start: Form) -> dict[str, str]:
-    import pandas as pd
-
-    st.html(heading(Html("Spark settings" + tag("span", " as spark-submit takes them", class_="vf-muted"))))
-    rows = pd.DataFrame([{"name": k, "value": v} for k, v in start.spark.items()], columns=["name", "value"], dtype=str)
-    edited = st.data_editor(
-        rows,
-        num_rows="dynamic",
-        hide_index=True,
-        key=f"{_DRAFT}_spark",
-        column_config={
-            "name": st.column_config.TextColumn("Setting", width="medium"),
-            "value": st.column_config.TextColumn("Value", width="medium"),
-        },
-        placeholder="",
-    )
-    secrets = 'Secrets only as names of environment variables: "${CLUSTER_SECRET}".'
-    st.html(tag("p", secrets, class_="vf-muted"))
-    return settings_of(edited.to_dict("records"))
 
 
 def _buttons(

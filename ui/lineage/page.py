@@ -12,7 +12,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.declare.dataset_type import details_of
 from engine.history.details import short_id
-from engine.lineage import REGISTERED, RESULTS, Item, Lineage, State, read_lineage
+from engine.lineage import REGISTERED, RESULTS, Item, Lineage, Origin, State, read_lineage
 from engine.text import moment, number, plural
 from engine.wording import MOST_FIGURES, details_text
 from ui.build.page import documents_of
@@ -324,7 +324,7 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
         rows.append(("figures", figures))
     if item.origins:
         origin = item.origins[-1]
-        rows.append(("made by", f"{origin.node or 'a node'} ({origin.node_type}) of {origin.pipeline}"))
+        rows.append(("made by", made_by(origin)))
         rows.append(("made", moment(item.created)))
     if item.pipelines:
         rows.append(("used by", ", ".join(item.pipelines)))
@@ -345,6 +345,13 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
         _neighbours("Made from", ":material/arrow_back:", whole, whole.sources[key], kinds)
     with right:
         _neighbours("Made of it", ":material/arrow_forward:", whole, whole.targets[key], kinds)
+
+
+def made_by(origin: Origin) -> str:
+    """The node by its name on the canvas, with its type where the name does not say it, and the pipeline."""
+    name = origin.name or origin.node_type or "a node"
+    says = not origin.node_type or name in (origin.node_type, f"{origin.node_type} ({origin.node})")
+    return f"{name if says else f'{name} ({origin.node_type})'} of {origin.pipeline}"
 
 
 def _registered_name(item: Item) -> str:

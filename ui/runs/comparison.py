@@ -17,7 +17,6 @@ from engine.history.comparison import (
     duration_rows,
     final_rows,
     labels,
-    last_of_curves,
     node_title,
     parameter_rows,
 )
@@ -39,7 +38,7 @@ from ui.runs.comparison_charts import (
     parallel_points,
 )
 from ui.runs.feed import Feed, feed_of
-from ui.runs.metrics import chart_order, common_axis, may_be_logarithmic
+from ui.runs.metrics import chart_order, common_axis, link_to_makers, may_be_logarithmic
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
@@ -56,7 +55,7 @@ _TICK_S = 2.0
 _HELD_OUT = ("val_", "validation_", "test_")
 _SCORES = (*_HELD_OUT, "loss", "accuracy", "auc", "f1", "mae", "rmse", "r2", "precision", "recall", "log_loss")
 """How the names of figures begin that say how good a model is, and not how it was trained."""
-_KEY, _ADDRESS, _CACHED = "compare_runs", "compare_address", "compare_cached"
+_KEY, _ADDRESS = "compare_runs", "compare_address"
 
 
 def metric_lines(runs: Sequence[Details], feeds: Sequence[Feed]) -> dict[str, list[Line]]:
@@ -150,7 +149,7 @@ def _comparison(chosen: Sequence[str], was_active: bool) -> None:
             _parallel(runs, feeds)
         _parameters(runs)
     with right:
-        _figures(final_rows(runs, _last_values(runs, feeds)), runs)
+        _figures(final_rows(runs, _last_values(feeds)), runs)
     with left:
         _durations(runs)
     graph_changes.show(runs, labels(runs))
@@ -160,24 +159,8 @@ def _comparison(chosen: Sequence[str], was_active: bool) -> None:
         _parallel(runs, feeds)
 
 
-def _last_values(runs: Sequence[Details], feeds: Sequence[Feed]) -> list[Curves]:
-    return [
-        {**_of_cached(details), **{key: s.last for key, s in feed.metrics.items() if s.last is not None}}
-        for details, feed in zip(runs, feeds, strict=True)
-    ]
-
-
-def _of_cached(details: Details) -> Curves:
-    """What cached tasks had when they ran, in the run that made their results: read once a visit."""
-    cached = frozenset(task.node for task in details.tasks if task.state == "cached")
-    if not cached:
-        return {}
-    kept: dict[tuple[str, frozenset[str]], Curves] = st.session_state.setdefault(_CACHED, {})
-    key = details.run.run_id, cached
-    if key not in kept:
-        found = last_of_curves(studio().store, details.run.run_id)
-        kept[key] = {name: value for name, value in found.items() if name[0] in cached}
-    return kept[key]
+def _last_values(feeds: Sequence[Feed]) -> list[Curves]:
+    return [{key: s.last for key, s in feed.metrics.items() if s.last is not None} for feed in feeds]
 
 
 def _heads(runs: Sequence[Details]) -> None:
@@ -221,6 +204,8 @@ def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     if not found:
         st.html(notice("info", "None of these runs has metrics."))
         return
+    for details, feed, label in zip(runs, feeds, labels(runs), strict=True):
+        link_to_makers(feed, details.names, {node for node, _ in feed.metrics}, label)
     logarithmic = False
     if any("loss" in name for name in found):
         logarithmic = st.toggle("Logarithmic loss", key="compare_log_loss", bind="query-params")
@@ -277,7 +262,7 @@ def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     outputs = [output for d in runs for task in d.tasks for output in task.outputs.values()]
     scored = {name for output in outputs for name in scores_of(output) if name.startswith(_SCORES)}
     scored |= objectives_of(d.run for d in runs)
-    finals = [row for row in in_order(final_rows(runs, _last_values(runs, feeds))) if row.name in scored]
+    finals = [row for row in in_order(final_rows(runs, _last_values(feeds))) if row.name in scored]
     axes = parallel_axes(axes_of_rows(parameter_rows(runs)), axes_of_rows(finals, figure_name))
     if len(axes) < 2:
         return

@@ -1,21 +1,30 @@
-"""What a run's events add up to. A feed remembers its position in the event log and reads only what is new."""
+"""What a run's events add up to. A feed remembers its position in the event log and reads only what is new.
+
+A task that was taken from the cache reports nothing. Its curves and files are those of the run that made its result,
+which are read once.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 import streamlit as st
+from pydantic import ValidationError
 
 from engine.declare.events import Artifact, Event, Facts, Metrics, RunStateChanged, SystemSample, TaskStateChanged
+from engine.store.reported import events_elsewhere, made_elsewhere
 from engine.store.runs import RunStore
 from engine.store.stretches import Move
 from ui.studio_context import studio
 
 _KINDS = ("metrics", "system", "task-state", "run-state", "facts", "artifact")
+_KINDS_ELSEWHERE = ("metrics", "artifact")
 _PAGE = 10_000
 _MOST_AT_ONCE = 200_000
 """Events of one reading: about a second. The rest comes with the next one."""
@@ -70,6 +79,18 @@ class Feed:
     _last_event: float = 0.0
     _before_attempt: float = 0.0
     """When the attempt before this one was last heard of; 0 in the first."""
+    _cached: set[str] = field(default_factory=set)
+    """Nodes that were taken from the cache since it was last asked where their results were made."""
+    _made_by: dict[str, str] = field(default_factory=dict)
+    """By node, the run that made the result which this one took from the cache."""
+    _elsewhere: list[Iterator[tuple[str, Event]]] = field(default_factory=list, compare=False, repr=False)
+    """What is still to be read of these runs."""
+
+    @property
+    def makers(self) -> dict[str, str]:
+        """By node, the id of the earlier run whose curves and files are shown for it, since that made its result."""
+        told = {node for node, _ in self.metrics} | self.artifacts.keys()
+        return {node: run for node, run in self._made_by.items() if node in told}
 
     def read(self, store: RunStore) -> bool:
         """Take in the events since the last reading; False when there were none."""
@@ -82,27 +103,71 @@ class Feed:
             if page:
                 self.cursor = page[-1][0]
             if len(page) < _PAGE:
+                self._look_elsewhere(store)
                 break
+        while self._elsewhere and taken < _MOST_AT_ONCE:
+            # What another version has written may not be readable: then there is less to see of that run, no more.
+            with suppress(ValidationError):
+                for made_by, event in islice(self._elsewhere[0], _MOST_AT_ONCE - taken):
+                    taken += 1
+                    if self._made_by.get(event.node or "") == made_by:
+                        self._keep(event)
+            if taken < _MOST_AT_ONCE:
+                self._elsewhere.pop(0)
         return taken > 0
 
-    def _take(self, event: Event) -> None:
+    def _look_elsewhere(self, store: RunStore) -> None:
+        """Find out which runs made the results of the nodes that were taken from the cache since the last time."""
+        if not self._cached:
+            return
+        wanted: dict[str, dict[str, list[str]]] = {}
+        for made_by, nodes_there in made_elsewhere(store, self.run_id).items():
+            for there, nodes in nodes_there.items():
+                for node in self._cached.intersection(nodes):
+                    self._forget(node)  # what an earlier attempt reported is not of this result
+                    self._made_by[node] = made_by
+                    wanted.setdefault(made_by, {}).setdefault(there, []).append(node)
+        self._cached.clear()
+        if wanted:
+            self._elsewhere.append(events_elsewhere(store, wanted, _KINDS_ELSEWHERE))
+
+    def _forget(self, node: str) -> None:
+        self._made_by.pop(node, None)
+        self.artifacts.pop(node, None)
+        for key in [key for key in self.metrics if key[0] == node]:
+            del self.metrics[key]
+
+    def _keep(self, event: Event) -> None:
+        """Take in a figure or a file."""
         node = event.node or ""
         match event:
             case Metrics():
                 for name, value in event.values.items():
                     self.metrics.setdefault((node, name), Series()).add(event.step, value)
+            case Artifact():
+                self.artifacts.setdefault(node, []).append(event)
+
+    def _take(self, event: Event) -> None:
+        node = event.node or ""
+        match event:
+            case Metrics() | Artifact():
+                self._keep(event)
             case SystemSample():
                 for name, value in event.values.items():
                     self.system.setdefault(name, Series()).add(event.time, value)
             case TaskStateChanged():
+                if event.state == "cached":
+                    self._cached.add(node)
+                else:
+                    self._cached.discard(node)
+                    if node in self._made_by:  # a resumed run: the node may work now
+                        self._forget(node)
                 before = self._before_attempt or self._last_event
                 self.moves.append(Move(event.time, node, event.state, event.attempt, event.reason, before))
             case RunStateChanged(state="running"):
                 self._before_attempt = self._last_event
             case Facts():
                 self.facts.setdefault(node, {}).update(event.values)
-            case Artifact():
-                self.artifacts.setdefault(node, []).append(event)
         self._last_event = event.time
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from engine.document.node_names import names_in_both, wire_name
 from engine.document.pipeline import Node, Pipeline, display_names
 from engine.history.details import Details, short_id
 from engine.text import safe
@@ -31,7 +32,7 @@ class GraphChange:
     """Something about the graph that a later run has otherwise than the first one; `key` is its node or wire."""
 
     change: Literal["added", "removed", "changed"]
-    what: Literal["node", "edge"]
+    what: Literal["node", "wire"]
     name: str
     detail: str = ""
     key: str = ""
@@ -54,12 +55,13 @@ def document_changes(first: Pipeline, other: Pipeline) -> list[GraphChange]:
     for node_id, node in after.items():
         if node_id in before and (detail := _node_changes(before[node_id], node)):
             out.append(GraphChange("changed", "node", now[node_id], detail, node_id))
+    names = names_in_both(first, other)
     edges_before, edges_after = pipeline_to_doc(first).edges, pipeline_to_doc(other).edges
     for change, edges, others in (("added", edges_after, edges_before), ("removed", edges_before, edges_after)):
         for key, edge in edges.items():
             if key not in others:
                 kind: Literal["added", "removed"] = "added" if change == "added" else "removed"
-                out.append(GraphChange(kind, "edge", f"{edge.source} → {edge.target}", key=key))
+                out.append(GraphChange(kind, "wire", wire_name(edge.source, edge.target, names), key=key))
     return out
 
 
@@ -121,7 +123,7 @@ def show(runs: Sequence[Details], names: Sequence[str]) -> None:
     ]
     if not rows:
         # A picture of it would say the same and take the place of what differs.
-        st.html(notice("info", "All have the same nodes and edges."))
+        st.html(notice("info", "All have the same nodes and wires."))
         return
     name = names[1]
     if len(others) > 1:

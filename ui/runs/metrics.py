@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -13,8 +13,9 @@ from engine.store.runs import Run
 from engine.text import moment, safe
 from engine.wording import PER_STEP, SECONDS, SECONDS_TITLE, figure_name
 from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves, draw_stack
-from ui.runs.feed import Series, feed_of
-from ui.shell.blocks import notice, tag
+from ui.runs.feed import Feed, Series, feed_of
+from ui.shell import navigation
+from ui.shell.blocks import notice, plain, tag
 from ui.studio_context import studio
 
 _SETS = {"val_": "validation", "validation_": "validation", "test_": "test", "train_": "training"}
@@ -22,6 +23,10 @@ _OTHERS = 50
 """Earlier runs that can be laid over."""
 _MOST_OVER = 4
 _SMOOTHEST = 0.95
+_FEW_EPOCHS = 10
+"""What one looks at by epochs is few points, each of which counts: so many are not smoothed."""
+_NAMED = 3
+"""Nodes that a line names; of more it says how many others there are."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +169,27 @@ def draw_family(family: Family, *, key: str, logarithmic: bool = False, smoothin
     sets = {line.label for line in family.lines}
     # Without a legend, the title says on which volumes it was measured.
     unit = next(iter(sets)) if len(sets) == 1 and sets <= set(_SETS.values()) else ""
-    # What one looks at by epochs is few points, each of which counts.
-    even = smoothing if family.axis == "step" or max(len(line.series) for line in family.lines) > 10 else 0.0
+    smoothed = family.axis == "step" or max(len(line.series) for line in family.lines) > _FEW_EPOCHS
+    even = smoothing if smoothed else 0.0
     draw_curves(family.title, family.lines, family.axis, key=key, unit=unit, logarithmic=log, smoothing=even)
+
+
+def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] | None = None, label: str = "") -> None:
+    """Say which curves and files are those of an earlier run, which made the result, with a way to that.
+
+    Of all nodes, or of `nodes`; `names` are the nodes' names. `label` names the run where several are shown.
+    """
+    of_run: dict[str, list[str]] = {}
+    for node, run_id in feed.makers.items():
+        if nodes is None or node in nodes:
+            of_run.setdefault(run_id, []).append(names.get(node, node))
+    for run_id, found in of_run.items():
+        shown = [plain(name, 40) for name in found[:_NAMED]]
+        if len(found) > _NAMED:
+            shown.append(f"{len(found) - _NAMED} more")
+        made = "this result" if len(found) == 1 else "these results"
+        words = f"{', '.join(shown)}: of run {plain(short_id(run_id))}, which made {made}"
+        navigation.link_to_run(run_id, f"{plain(label)}, {words}" if label else words)
 
 
 def show(details: Details) -> None:
@@ -188,9 +211,11 @@ def show(details: Details) -> None:
             0.05,
             key="smoothing",
             width=220,
-            help="The values themselves stay faint.",
+            help="The values themselves stay faint. "
+            f"Charts by epochs are smoothed from {_FEW_EPOCHS + 1} epochs on: of fewer, each point counts.",
         )
         found = _with_others(details, found)
+    link_to_makers(feed_of(details.run.run_id), details.names)
     st.html(tag("p", "Shift and the wheel zoom, dragging moves, a double click goes back.", class_="vf-muted vf-small"))
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="metric_charts") as grid:
         for family in found:

@@ -176,7 +176,7 @@ def _processors(track: _Track, node: str) -> Panel | None:
 def _memory(track: _Track, node: str) -> Panel | None:
     highest = track.highest(f"{node}.memory")
     note = f"the node {number(_short(highest[2] / 1000))} GB at most" if highest else ""
-    curves = (track.curve("task", f"{node}.memory", 1e-3), track.curve("machine", "memory", 1e-3))
+    curves = (track.curve("node", f"{node}.memory", 1e-3), track.curve("machine", "memory", 1e-3))
     return _panel("Memory, GB", curves, note=note)
 
 

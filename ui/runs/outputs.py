@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.declare.dataset_type import Dataset
-from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeDelta, VolumeParquet
+from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeDelta, VolumeFiles, VolumeParquet
+from engine.declare.volume_spec import words_of
 from engine.history.details import Details
 from engine.storage import is_url
 from engine.text import safe
@@ -72,44 +73,65 @@ def pictured(found: Sequence[Made]) -> list[Made]:
     return sorted((made for made in reversed(found) if has_view(made.dataset)), key=rank)
 
 
-def predict_line(run_id: str, node: str, *, several: bool) -> str:
+def asked_file(found: Sequence[Made]) -> str:
+    """What stands for a person's own file in commands and code: volume.npy; FILE where theirs have another format."""
+    others = (m for m in found if isinstance(m.dataset, VolumeFiles) and m.dataset.format not in ("npy", "rows"))
+    return "volume.npy" if next(others, None) is None else "FILE"
+
+
+def predict_line(run_id: str, node: str, file: str, *, several: bool) -> str:
     """The command that asks the model about files; `several`: other nodes of the run made models too."""
-    return f"voxelflow predict {run_id} {f'--node {node} ' if several else ''}volume.npy"
+    return f"voxelflow predict {run_id} {f'--node {node} ' if several else ''}{file}"
 
 
-def model_code(model: TrainedModel) -> str:
-    """Python code that asks the model about one volume."""
-    folder = Path(model.uri)
-    shape = model.spec.shape
+def model_code(model: TrainedModel, file: str = "volume.npy") -> str:
+    """Python code that asks the model about a volume: by its framework where that is all, else as the command does."""
+    folder, spec = model.uri, model.spec
+    # Another framework's model has neither. One in object storage cannot be looked at here, and MLflow reads it there.
+    by_keras, by_mlflow = Path(folder, _KERAS_MODEL).is_file(), is_url(folder) or Path(folder, _MLFLOW_MODEL).is_dir()
+    if spec.transforms or file != "volume.npy" or not (by_keras or by_mlflow):
+        how = f", after {safe(words_of(spec.transforms))}" if spec.transforms else ""
+        return "\n".join(
+            [
+                "from pathlib import Path",
+                "",
+                "from nodes.prediction.few_files import ask",
+                "",
+                f"# Volumes as they are in their files{how}, as `voxelflow predict` does",
+                f"asked = ask(Path({folder!r}), [Path({file!r})])",
+                "for answer in asked.answers:",
+                "    print(answer.file, answer.error or answer.name, dict(answer.scores))",
+            ]
+        )
     # As in nodes/training: three axes have one channel, further axes are channels.
-    axes = (*shape, 1) if len(shape) == 3 else shape
-    if (folder / _KERAS_MODEL).is_file():
-        lines = [
-            "import keras",
-            "import numpy as np",
-            "",
-            f"model = keras.saving.load_model({str(folder / _KERAS_MODEL)!r}, compile=False)",
-            f'volume = np.load("volume.npy").reshape({axes!r})  # a file of shape {shape!r}',
-            "print(model.predict(volume[np.newaxis]))",
-        ]
-    else:
-        lines = [
-            "import mlflow",
-            "import numpy as np",
-            "",
-            f"model = mlflow.pyfunc.load_model({str(folder / _MLFLOW_MODEL)!r})",
-            f'volume = np.load("volume.npy").reshape({axes!r})  # a file of shape {shape!r}',
-            "print(model.predict(volume[np.newaxis]))",
-        ]
-    if model.spec.classes:
-        lines.append(f"# the probabilities of {', '.join(map(repr, model.spec.classes[:12]))}")
+    axes = (*spec.shape, 1) if len(spec.shape) == 3 else spec.shape
+    module, load = (
+        ("keras", f"keras.saving.load_model({f'{folder}/{_KERAS_MODEL}'!r}, compile=False)")
+        if by_keras
+        else ("mlflow", f"mlflow.pyfunc.load_model({f'{folder}/{_MLFLOW_MODEL}'!r})")
+    )
+    lines = [
+        f"import {module}",
+        "import numpy as np",
+        "",
+        f"model = {load}",
+        f"volume = np.load({file!r}).reshape({axes!r})  # a file of shape {spec.shape!r}",
+        "print(model.predict(volume[np.newaxis]))",
+    ]
+    if spec.classes:
+        lines.append(f"# the probabilities of {', '.join(map(repr, spec.classes[:12]))}")
     return "\n".join(lines)
 
 
 def table_code(table: Dataset) -> dict[str, str]:
-    """By program, the code that reads the table: pandas, Spark and DuckDB."""
+    """By program, the code that reads the table: pandas, Spark and DuckDB; Voxelflow first, where it is in batches.
+
+    Other programs read all rows of a table, also where the dataset is a part of it: they say so.
+    """
     uri = table.uri
     columns = ["id", "predicted", "class", "scores"] if isinstance(table, Predictions) else ["id", "label"]
+    if isinstance(table, VolumeParquet) and not table.labelled:
+        columns.remove("label")  # files of other programs may have no such column
     listed = ", ".join(f'"{name}"' for name in columns)
     version = table.version if isinstance(table, (VolumeDelta, Predictions)) else None
     if version is None:
@@ -141,7 +163,31 @@ def table_code(table: Dataset) -> dict[str, str]:
         f"ATTACH {_quoted(uri)} AS volumes (TYPE delta, VERSION {version});",
         f"SELECT {listed} FROM volumes;",
     ]
-    return {"pandas": "\n".join(pandas), "Spark": spark, "DuckDB": "\n".join(duckdb)}
+    code = {"pandas": "\n".join(pandas), "Spark": spark, "DuckDB": "\n".join(duckdb)}
+    if not isinstance(table, VolumeDelta):
+        return code
+    if table.selections:
+        for program, sign in (("pandas", "#"), ("Spark", "#"), ("DuckDB", "--")):
+            code[program] = f"{sign} {whole_table(table)}\n{code[program]}"
+    return {"Voxelflow": _loading(table), **code}
+
+
+def whole_table(table: VolumeDelta) -> str:
+    """That other programs read more than a part of a table."""
+    return f"All {table.count:,} rows of the table, not only this part of it: Voxelflow alone reads the part"
+
+
+def _loading(table: VolumeDelta) -> str:
+    return "\n".join(
+        [
+            "import voxelflow",
+            "",
+            f"data = voxelflow.VolumeDelta.model_validate_json({table.model_dump_json()!r})",
+            "with voxelflow.load(data, batch_size=32, training=False) as batches:",
+            "    for batch in batches:",
+            "        print(batches.ids(batch.rows), batch.volumes.shape, batch.labels)",
+        ]
+    )
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from engine.store.runs import Run
 from engine.text import duration, moment, numbers
 from ui.runs.artifacts import MIN_PICTURE_WIDTH, draw_file, draw_picture, each_once, is_picture, titles_of
 from ui.runs.feed import feed_of
-from ui.runs.metrics import Family, draw_family, families
+from ui.runs.metrics import Family, draw_family, families, link_to_makers
 from ui.runs.node_panel import progress_block
 from ui.runs.outputs import made_in, pictured
 from ui.shell.blocks import Html, chip, heading, notice, plain, table, tag, text
@@ -31,7 +31,8 @@ def show(details: Details) -> None:
     _tiles(tiles(details.tasks, before.tasks if before else ()), before)
     if run.active:
         _at_work(details)
-    found = families(feed_of(run.run_id).metrics, details.titles)
+    feed = feed_of(run.run_id)
+    found = families(feed.metrics, details.titles)
     chosen = first_curves(found)
     if chosen or before is not None:
         columns = st.columns(len(chosen) + (before is not None), gap="medium")
@@ -41,6 +42,7 @@ def show(details: Details) -> None:
         if before is not None:
             with columns[-1]:
                 _changes(details, before)
+    link_to_makers(feed, details.names)
     if not run.active:
         _pictures(details)
     _artifacts(details)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.declare.datasets import Report, TrainedModel
-from engine.document.pipeline import MAX_NAME, Edge, Node, Pipeline
+from engine.declare.datasets import Report, TrainedModel, VolumeDelta
+from engine.declare.figures import HEADLINES
+from engine.document.pipeline import MAX_NAME, Edge, Node, Pipeline, display_names
 from engine.document.plan import Choice
 from engine.errors import UsageError, VoxelflowError
 from engine.extras import is_tracked
@@ -21,7 +22,7 @@ from engine.run import launch
 from engine.store.runs import Run
 from engine.text import safe, size
 from engine.tracking import location, run_link
-from engine.wording import details_text
+from engine.wording import details_text, figure_name
 from engine.workspace import Workspace
 from ui.mlflow_ui import can_serve, version_page
 from ui.protocol.link import MLFLOW_PATH
@@ -29,6 +30,7 @@ from ui.runs.artifacts import download_file
 from ui.runs.outputs import (
     Made,
     ModelFile,
+    asked_file,
     made_in,
     model_code,
     model_files,
@@ -36,6 +38,7 @@ from ui.runs.outputs import (
     predict_line,
     table_code,
     tables,
+    whole_table,
 )
 from ui.shell import navigation
 from ui.shell.blocks import facts, heading, notice, plain, show_error, tag, text
@@ -98,10 +101,11 @@ def _model_dialog(details: Details, trained: Sequence[Made]) -> None:
     assert isinstance(model, TrainedModel)
     st.html(facts([("Made by", made.title), ("Location", tag("span", model.uri, class_="vf-mono"))]))
     st.html(heading("Ask it about a volume, from the command line"))
-    line = predict_line(details.run.run_id, made.node, several=len({m.node for m in trained}) > 1)
+    asked = asked_file(made_in(details))
+    line = predict_line(details.run.run_id, made.node, asked, several=len({m.node for m in trained}) > 1)
     st.code(line, language="bash", wrap_lines=True)
     st.html(heading("From Python"))
-    st.code(model_code(model), language="python", wrap_lines=True)
+    st.code(model_code(model, asked), language="python", wrap_lines=True)
     st.html(heading("Layers, curves, mistakes"))
     key = studio().shown.key(model, made.made_from)
     if key:
@@ -136,6 +140,8 @@ def _table_dialog(made: Sequence[Made]) -> None:
             ]
         )
     )
+    if isinstance(table.dataset, VolumeDelta) and table.dataset.selections:
+        st.html(notice("info", "This is a part of a table.", f"{whole_table(table.dataset)}."))
     code = table_code(table.dataset)
     for tab, (program, lines) in zip(st.tabs(list(code)), code.items(), strict=True):
         with tab:
@@ -150,14 +156,15 @@ def _table_dialog(made: Sequence[Made]) -> None:
 @st.dialog("Register the model", on_dismiss=_closed)
 def _register_dialog(details: Details, trained: Sequence[Made]) -> None:
     made = _chosen(trained, "register_of")
-    metrics = sorted(n for n in getattr(made.dataset, "metrics", {}) if n.startswith("val_"))
+    metrics = judging_figures(getattr(made.dataset, "metrics", {}))
     with st.form("register_form", border=False):
         name = st.text_input("Name in the registry", "volumes", key="register_name")
         alias = st.text_input("Alias of the best version", "champion", key="register_alias")
         metric = st.selectbox(
             "Figure that decides which version is the best",
             metrics,
-            index=next((i for i, m in enumerate(metrics) if m in ("val_auc", "val_accuracy")), 0) if metrics else None,
+            index=0 if metrics else None,
+            format_func=figure_name,
             key="register_metric",
         )
         st.html(
@@ -179,6 +186,12 @@ def _register_dialog(details: Details, trained: Sequence[Made]) -> None:
         return
     _closed()
     navigation.go_to_run(run_id)
+
+
+def judging_figures(names: Iterable[str]) -> list[str]:
+    """Those of the validation, what says most of a model first, as on the run's page."""
+    rank = {name: place for place, name in enumerate(HEADLINES)}
+    return sorted((n for n in names if n.startswith("val_")), key=lambda name: (rank.get(name, len(rank)), name))
 
 
 def registering(pipeline: Pipeline, made: Made, name: str, alias: str, metric: str | None) -> tuple[Pipeline, str]:
@@ -214,7 +227,8 @@ def register(studio: Studio, details: Details, made: Made, name: str, alias: str
         pipeline, catalog, studio.workspace, studio.store,
         values=values, profile=profile, choice=choice, base=studio.base,
     ).plan  # fmt: skip
-    if again := [task.title or task.node for task in planned.to_run if task.node != node]:
+    names = display_names(pipeline.nodes)
+    if again := [names[task.node] for task in planned.to_run if task.node != node]:
         raise UsageError(
             f"the model would be made again: {', '.join(again)} must run first",
             hint="Run the pipeline again, then register the model of that run.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import shlex
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Volumes:
-    """Volumes to try: the command that makes or uses them, or the template that does."""
+    """Volumes to try: the commands that make or use them, a line each, and the template that trains on them."""
 
     name: str
     title: str
@@ -61,6 +63,15 @@ def _template(name: str, pipeline: Pipeline, words: Mapping[str, str]) -> Templa
 def volumes() -> tuple[Volumes, ...]:
     """Volumes to try, in the gallery's order."""
     return tuple(Volumes(name, **words) for name, words in _gallery()["volumes"].items())
+
+
+def typed(command: str) -> str:
+    """Commands as a person types them in a terminal of their own: with this environment's programs."""
+    here = Path(sys.executable)
+    own = here.with_name("voxelflow")
+    programs = {"python": here, "voxelflow": own if own.is_file() else Path("voxelflow")}
+    lines = (line.partition(" ") for line in command.strip().splitlines())
+    return "\n".join(f"{shlex.quote(str(programs.get(name, name)))} {rest}" for name, _, rest in lines)
 
 
 @cache

@@ -21,7 +21,7 @@ from ui.protocol.catalogue import PipelineInfo
 from ui.runs.history import result_of
 from ui.shell import navigation
 from ui.shell.blocks import Html, chip, heading, plain, show_error, svg_image, tag, text
-from ui.start.gallery import Template, Volumes, graph, picture, templates, volumes
+from ui.start.gallery import Template, Volumes, graph, picture, templates, typed, volumes
 from ui.studio_context import studio
 
 _SEEN = "start.seen"
@@ -220,7 +220,7 @@ def _volumes() -> None:
             with place, st.container(border=True, key=f"start_volumes_{each.name}"):
                 st.html(_about(each))
                 if each.command:
-                    st.code(each.command, language=None)
+                    st.code(typed(each.command), language=None, wrap_lines=True)
                 if name := each.template:
                     st.button(f"Use {name}", key=f"start_with_{each.name}", on_click=_use, args=(name,))
 

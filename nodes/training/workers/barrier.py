@@ -9,6 +9,7 @@ training goes on with `voxelflow runs resume`, from its checkpoint.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from pyspark import BarrierTaskContext, InheritableThread
 
 from engine.declare.context import TaskContext
 from engine.errors import UsageError
+from engine.profiles.dynamic_allocation import SETTING, allocates_dynamically
 from nodes.training.workers.folder import GroupFolder
 from nodes.training.workers.local import watch
 
@@ -99,6 +101,15 @@ def _task(path: str, program: tuple[str, ...], cores: int, local: bool) -> Calla
     return run
 
 
+def gpus_of_a_task(context: SparkContext, here: int) -> int:
+    """The GPUs that each worker is given by Spark's settings; in a session on this machine at least those of `here`.
+
+    What a task gets may be a share of one: such a share counts as 1.
+    """
+    wanted = context.getConf().get("spark.task.resource.gpu.amount", "0") or "0"
+    return max(math.ceil(float(wanted)), here if _is_local(context) else 0)
+
+
 def _is_local(context: SparkContext) -> bool:
     return re.fullmatch(r"local(\[.*\])?", str(context.master)) is not None
 
@@ -106,11 +117,12 @@ def _is_local(context: SparkContext) -> bool:
 def _cores_each(context: SparkContext, ranks: int, ctx: TaskContext) -> int:
     """The cores a worker may use. Raises `UsageError` when Spark cannot run so many tasks at once."""
     conf = context.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+    # A plan refuses it already (VF314) where the profile says so; Spark's own files may say it too.
+    if allocates_dynamically(str(context.master), {SETTING: conf.get(SETTING, "") or ""}):
         raise UsageError(
-            "Spark starts no barrier stage, as training needs, while it adds and removes executors by itself",
-            hint="Set spark.dynamicAllocation.enabled to false in the compute profile.",
-            parameter="workers",
+            "Spark starts no barrier stage, as training needs even for one worker, while it adds and removes executors"
+            " by itself",
+            hint=f"Set {SETTING} to false in the compute profile, and spark.executor.instances.",
         )
     slots, began = _slots(context), time.monotonic()
     while slots < ranks and not _is_local(context) and time.monotonic() - began < SLOTS_WAIT_S:

@@ -179,8 +179,6 @@ def on_gpu(wanted: Candidate, *names: str, mixed_precision: bool = True) -> Comp
     ("here", "there", "gpus", "best"),
     [
         ("NVIDIA A100-SXM4-40GB", "NVIDIA H100", 1, 1.97),
-        ("Tesla V100-SXM2-16GB", "NVIDIA A100 80GB", 1, 2.23),
-        ("Tesla V100-SXM2-16GB", "NVIDIA H100", 1, 2.23 * 1.97),
         ("NVIDIA H100", "NVIDIA A100 80GB", 1, 1 / 1.97),
         ("NVIDIA A100 80GB", "NVIDIA H100", 8, 8 * 1.97),
         ("NVIDIA T4", "NVIDIA T4", 4, 4.0),

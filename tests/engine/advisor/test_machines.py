@@ -9,10 +9,14 @@ import pytest
 from pretended_advice import MACHINE, known, work
 from pretended_benches import bench_result
 
-from engine.advisor.advice import Advice, estimate
+from engine.advisor.advice import Advice, Knowledge, advise, estimate
 from engine.advisor.machines import (
+    ACCELERATORS,
+    GAINS,
     NO_SHEET,
+    Candidate,
     Computing,
+    Measured,
     accelerator,
     all_candidates,
     computing_on,
@@ -20,6 +24,7 @@ from engine.advisor.machines import (
 )
 from engine.advisor.report import missing
 from engine.advisor.sources import networks
+from engine.advisor.steps import Terms
 from engine.environment import Machine as Hardware
 from engine.prices import Machine, machine_table
 from engine.profiles import Profile
@@ -78,7 +83,7 @@ def test_of_a_gpu_in_no_table_no_data_sheet_is_named() -> None:
         measured = measured_machine(bench_result("desk", machine=other, cores=8), networks(train_resnet3d))
         assert measured is not None
         own = all_candidates(PROFILE, [measured], (), card)[0]
-        computing = computing_on(own, [measured], mixed_precision=None, jit=None)
+        computing = computing_on(own, [measured], mixed_precision=False, jit=None)
         assert computing is not None
         found[gpus] = (computing.basis, computing.source)
     assert [*found.values()] == [("guessed", NO_SHEET), ("guessed", NO_SHEET), ("guessed", "from desk")]
@@ -145,3 +150,181 @@ def test_gpus_are_known_by_any_of_their_names() -> None:
     names = {"NVIDIA A100-SXM4-40GB": 40, "A100 80GB": 80, "Tesla T4": 16, "NVIDIA A10G": 24, "NVIDIA L40S": 48}
     assert {name: accelerator(name).memory_gb for name in names} == names  # type: ignore[union-attr]
     assert accelerator("a card") is None
+
+
+def with_gpu(name: str, gpus: int = 1) -> Candidate:
+    return Candidate(f"one with {name}", 8, 64 << 30, gpu=name, gpus=gpus)
+
+
+def measured_in(name: str, *precisions: bool, jit: bool = False, **more: Any) -> Measured:
+    """A machine with this GPU that was benchmarked in these precisions, in bfloat16 (True) five times as fast."""
+    assert MACHINE is not None
+    law = next(iter(MACHINE.models.values()))
+    fast = law.scaled(Terms(*[0.2] * len(Terms._fields)))
+    laws = {(precision, jit): fast if precision else law for precision in precisions}
+    return Measured(with_gpu(name), bench_result(**more), laws)
+
+
+def said_of(name: str, *machines: Measured, mixed_precision: bool | None = None, jit: bool | None = None) -> str:
+    found = computing_on(with_gpu(name), machines, mixed_precision=mixed_precision, jit=jit)
+    assert found is not None
+    return f"{found.basis} {found.source}".rstrip()
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_a_gpu_is_measured_in_the_precision_that_a_training_has_there(name: str) -> None:
+    """Turing and Volta have no units for bfloat16: trainings on them compute in float32."""
+    trains_in = name not in ("T4", "V100")
+    assert ACCELERATORS[name].bfloat16 is trains_in
+    other = "guessed from its benchmark in another precision"
+    for given, wanted in ((None, trains_in), (True, True), (False, False)):
+        assert said_of(name, measured_in(name, wanted), mixed_precision=given) == "measured"
+        assert said_of(name, measured_in(name, not wanted), mixed_precision=given) == other
+        both = measured_in(name, True, False)
+        assert computing_on(with_gpu(name), [both], mixed_precision=given, jit=None) == Computing(
+            both.models[wanted, False]
+        )
+
+
+def test_ratios_of_mixed_precision_are_taken_only_where_both_compute_in_it() -> None:
+    for pair in GAINS:
+        assert all(ACCELERATORS[name].bfloat16 for name in pair)
+    assert said_of("H100", measured_in("A100", True)) == "scaled from one with A100"
+    assert said_of("A100", measured_in("H100", True, False)) == "scaled from one with H100"
+    by_sheets = "guessed from one with A100 by their data sheets"
+    assert said_of("H100", measured_in("A100", True, False), mixed_precision=False) == by_sheets
+    # The one trains in float32, the other was measured in bfloat16, and the other way round.
+    assert said_of("V100", measured_in("A100", True)) == f"{by_sheets}, in another precision"
+    assert said_of("H100", measured_in("A100", False)) == f"{by_sheets}, in another precision"
+    assert said_of("V100", measured_in("A100", True, False)) == by_sheets
+    # The same law of float32 whether or not bfloat16 was measured too.
+    laws = [measured_in("A100", *precisions) for precisions in ((True, False), (False,))]
+    found = [computing_on(with_gpu("V100"), [law], mixed_precision=None, jit=None) for law in laws]
+    assert found[0] == found[1]
+    wide = computing_on(with_gpu("V100"), [measured_in("A100", True)], mixed_precision=None, jit=None)
+    assert found[0] is not None
+    assert wide is not None
+    assert wide.scale_spread > found[0].scale_spread
+
+
+def test_xla_is_no_other_precision() -> None:
+    assert said_of("T4", measured_in("T4", False, jit=True)) == "guessed from its benchmark with XLA"
+    assert said_of("L4", measured_in("L4", True), jit=True) == "guessed from its benchmark without XLA"
+
+
+def test_a_gpu_in_no_table_trains_as_it_said_where_it_was_benchmarked() -> None:
+    """The driver knows what no table here does: a GeForce GTX 1080 has no bfloat16, a RTX 4090 has."""
+    for bfloat16 in (True, False):
+        assert said_of("NVIDIA card", measured_in("NVIDIA card", bfloat16, bfloat16=bfloat16)) == "measured"
+        other = said_of("NVIDIA card", measured_in("NVIDIA card", not bfloat16, bfloat16=bfloat16))
+        assert other == "guessed from its benchmark in another precision"
+    # Of results of earlier versions nothing is known: most GPUs in use compute in it.
+    assert said_of("NVIDIA card", measured_in("NVIDIA card", True)) == "measured"
+
+
+def test_processors_train_in_float32_and_another_precision_of_theirs_is_a_guess() -> None:
+    assert basis_of(PROFILE) == ("measured", [])
+    assert MACHINE is not None
+    for name, basis in (("desk", "guessed"), ("larger", "guessed")):
+        found = computing_on(Candidate(name, 2), [MACHINE], mixed_precision=True, jit=None)
+        assert found is not None
+        assert (found.basis, found.source[-20:]) == (basis, "in another precision")
+
+
+EXECUTOR = {"spark.executor.cores": "8", "spark.executor.memory": "8g", "spark.executor.instances": "3"}
+MASTERS = ("yarn", "spark://host:7077", "k8s://https://host:6443", "databricks")
+
+
+def on_spark(master: str, machine: str = "", **settings: str) -> Profile:
+    """A profile of this machine's figures, which on a cluster are those of the driver's."""
+    return PROFILE.model_copy(update={"backend": "spark", "master": master, "machine": machine, "spark": settings})
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_what_does_not_run_here_is_not_measured_by_a_benchmark_of_this_machine(master: str) -> None:
+    for profile in (on_spark(master), on_spark(master, **EXECUTOR), on_spark(master, **{"spark.executor.cores": "4"})):
+        own = all_candidates(profile, [], (), HARDWARE)[0]
+        assert (own.remote, own.processor, own.gpus) == (True, "", 0)
+        assert basis_of(profile) == ("scaled", ["a"])
+    # That of one of its own machines is named as the profile is, or both name their type.
+    named = profile.model_copy(update={"name": "a"})
+    assert basis_of(named, cores=4)[0] == "measured"
+    assert basis_of(named, cores=8)[0] == "scaled"
+    its = on_spark(master, "m5.2xlarge@us-east-1", **EXECUTOR)
+    assert basis_of(its, machine_type="m5.2xlarge@us-east-1") == ("measured", [])
+    assert basis_of(its, machine_type="c6i.2xlarge@us-east-1")[0] == "scaled"
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local[2]", "local-cluster[2,1,1024]"])
+def test_spark_on_this_machine_is_this_machine_whatever_it_says_of_executors(master: str) -> None:
+    for profile in (on_spark(master), on_spark(master, **EXECUTOR | {"spark.executor.cores": "2"})):
+        own = all_candidates(profile, [], (), HARDWARE)[0]
+        assert (own.remote, own.cores, own.memory_bytes) == (False, 8, 32 << 30)
+        assert basis_of(profile) == ("measured", [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "workers", "cores", "memory"),
+    [
+        ({}, 1, 8, 32 << 30),
+        (EXECUTOR, 1, 8, 8 << 30),
+        (EXECUTOR, 2, 16, 16 << 30),
+        # More workers than executors share these.
+        (EXECUTOR, 6, 24, 24 << 30),
+        ({"spark.executor.cores": "4"}, 3, 12, 32 << 30),
+        # Spark counts in MiB where no unit is given.
+        ({"spark.executor.memory": "4096"}, 1, 8, 4 << 30),
+        ({"spark.executor.memory": "512m", "spark.executor.cores": " 2 "}, 1, 2, 512 << 20),
+        # Nothing is known of what only the environment says, or Spark refuses.
+        ({"spark.executor.memory": "${MEMORY}", "spark.executor.cores": "${CORES}"}, 1, 8, 32 << 30),
+        ({"spark.executor.memory": "much", "spark.executor.cores": "0"}, 1, 8, 32 << 30),
+        ({"spark.executor.cores": "4", "spark.executor.instances": "-1"}, 2, 8, 32 << 30),
+        ({"spark.executor.memory": "9" * 400, "spark.executor.cores": "9" * 5000}, 1, 8, 32 << 30),
+    ],
+)  # fmt: skip
+def test_on_a_cluster_a_training_has_its_workers_executors(
+    settings: dict[str, str], workers: int, cores: int, memory: int
+) -> None:
+    own = all_candidates(on_spark("yarn", **settings), [], (), HARDWARE, workers=workers)[0]
+    assert (own.cores, own.memory_bytes) == (cores, memory)
+
+
+def test_an_executor_may_be_a_part_of_the_machine_that_is_named() -> None:
+    for settings, cores, memory in (({}, 16, 64), (EXECUTOR, 8, 8), ({"spark.executor.cores": "4"}, 4, 64)):
+        named = on_spark("yarn", "m5.4xlarge@us-east-1", **settings)
+        own = all_candidates(named, [], machine_table().machines, HARDWARE)[0]
+        assert (own.cores, own.memory_bytes) == (cores, memory << 30)
+
+
+def test_of_a_cluster_it_says_where_to_measure_and_advises_no_workers() -> None:
+    machine = measured_machine(bench_result("desk", machine=HARDWARE, cores=8), networks(train_resnet3d))
+    assert machine is not None
+    for master, hint in (
+        ("yarn", "`voxelflow bench --name local` on the machine of an executor makes its figures measured ones."),
+        ("local[*]", None),
+    ):
+        profile = on_spark(master, **EXECUTOR)
+        training = work(workers=4, batch_size=32)
+        candidates = all_candidates(profile, [machine], (), HARDWARE, workers=4)
+        advice = advise(training, "table", Knowledge(candidates, [machine]))
+        assert advice.own is not None
+        assert advice.own.basis == ("scaled" if hint else "measured")
+        assert (hint in missing(advice, "/data")) is (hint is not None)
+        # Here fewer workers exchange less on the same cores; there each has an executor's.
+        assert ("workers" in [setting.name for setting in advice.settings]) is (hint is None)
+
+
+def test_it_says_with_which_options_a_benchmark_measures_what_the_training_does() -> None:
+    """By default it measures as trainings compute by default; what is set otherwise has to be asked for."""
+    plain = measured_in("T4", False)
+    for params, own, command in (
+        ({}, with_gpu("L4"), "voxelflow bench"),
+        ({"mixed_precision": True}, plain.candidate, "voxelflow bench --mixed-precision on"),
+        ({"mixed_precision": False}, with_gpu("L4"), "voxelflow bench --mixed-precision off"),
+        ({"jit": True}, plain.candidate, "voxelflow bench --xla on"),
+    ):
+        advice = advise(work(**params), "table", Knowledge([own], [plain]))
+        assert missing(advice, "/data")[0] == f"`{command}` on this machine makes its figures measured ones."
+    # Nothing is missing where it was measured so.
+    said = missing(advise(work(), "table", Knowledge([plain.candidate], [plain])), "/data")
+    assert not any("voxelflow bench" in line for line in said)

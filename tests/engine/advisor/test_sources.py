@@ -140,10 +140,10 @@ def test_a_latency_that_is_asked_for_tells_nothing_of_a_place_that_was_never_pro
         advice = advise_training(training, read_known(workspace), workspace, DESK, farther_s=farther_s)
         assert advice is not None
         assert advice.assumed_input
-        said += missing(advice, "/here")
+        said += missing(advice, str(workspace.root))
     assert said == [
-        "How fast volumes come is not known: `voxelflow probe /here` measures it. Until then the times are as if no"
-        f" step had to wait for them{beyond}."
+        f"How fast volumes come is not known: `voxelflow probe {workspace.root}` measures it. Until then the times"
+        f" are as if no step had to wait for them{beyond}."
         for beyond in ("", " longer than the latency given")
     ]
     # Nothing is known of files there either: a table in their place is not set against them.

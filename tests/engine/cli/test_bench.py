@@ -73,6 +73,13 @@ def test_a_result_is_shown_and_kept(bench: Command, workspace: Workspace, asked:
     assert len(output["rows"]) == 3
 
 
+def test_without_a_word_of_it_the_precision_is_that_of_a_training(bench: Command, asked: list[BenchOptions]) -> None:
+    for given in ((), ("--mixed-precision", "auto"), ("--mixed-precision", "off"), ("--mixed-precision", "both")):
+        bench(*given).done()
+    assert [options.mixed_precision for options in asked] == [None, None, (False,), (False, True)]
+    bench("--xla", "auto").fails("Invalid value for '--xla'")
+
+
 def test_what_was_measured_before_it_ended_is_kept(bench: Command, workspace: Workspace) -> None:
     """A machine that is paid for by the hour may be taken back before the last row."""
     said = bench("--name", "ends after 2", "--out", "mine.json")

@@ -21,7 +21,8 @@ from deltalake import DeltaTable
 from stored_results import stored_result
 from volumes import etl, write_volumes
 
-from engine.declare.datasets import TrainedModel, VolumeSpec
+from engine.cli.verify import _report_left_out
+from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeSpec
 from engine.document.pipeline import write_pipeline
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -97,6 +98,30 @@ def test_of_a_run_each_version_of_a_table_is_read_that_it_made(home: Path, proce
     _flip(Path(small), Path(small).stat().st_size // 3)
     assert "nothing is damaged" in process("verify", str(home / "t")).done().out
     assert f"{small}: " in process("verify", "last").out
+
+
+def test_of_a_run_what_is_not_read_is_named(ran: Path, home: Path, process: Command) -> None:
+    """Files of volumes, predictions and reports; JSON has the same, a report each."""
+    workspace = Workspace(ran.parents[1])
+    (task,) = (t for t in RunStore(workspace).tasks(RunStore(workspace).run("last").run_id) if t.node == "folder")
+    (files,) = task.outputs.values()
+    said = f"VolumeFiles of the node folder at {files.uri}: no checksums of it are kept"
+    lines = _lines(process("verify", "last").done())
+    assert [line for line in lines if line.startswith("not checked: ")] == [f"not checked: {said}"]
+    (report,) = (r for r in process("verify", "last", "--json").done().json["checked"] if r["data"] == files.uri)
+    assert (report["not_checked"], report["files"], report["damaged"]) == ([said], 0, [])
+    assert "not checked" not in process("verify", "last", "--node", "table").done().out
+
+
+def test_what_of_a_kind_is_not_read_says_why(tmp_path: Path) -> None:
+    predictions = Predictions(uri=str(tmp_path / "a b"), count=1, bytes=1, version=0, model="")
+    (said,) = _report_left_out(predictions, "predict")["not_checked"]
+    assert said == (
+        f"Predictions of the node predict at {tmp_path}/a b: `voxelflow verify '{tmp_path}/a b'` reads the newest"
+        " version of its table"
+    )
+    (said,) = _report_left_out(Report(uri="r.html"), "evaluate")["not_checked"]
+    assert said == "Report of the node evaluate at r.html: no checksums of it are kept"
 
 
 def _repair(process: Command, data: Path, damaged: Path) -> str:

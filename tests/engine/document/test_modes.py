@@ -42,11 +42,22 @@ def test_a_disabled_node_is_left_out_with_all_that_needs_it(probes: Catalog) -> 
     resolved = resolve(with_modes(CHAIN, b="disabled"), probes)
     assert resolved.left_out == {
         "b": "is disabled",
-        "c": "needs b, which is disabled",
-        "d": "needs c, which is left out",
+        "c": "needs Join (b), which is disabled",
+        "d": "needs Join (c), which is left out",
     }
     assert set(resolved.nodes) == set(resolved.order) == {"a", "other"}
     assert wires(resolved) == set()
+
+
+def test_what_a_node_needs_has_the_name_that_the_canvas_shows(probes: Catalog) -> None:
+    titled = CHAIN.model_copy(
+        update={
+            "nodes": tuple(n.model_copy(update={"title": "Both\nof it"} if n.id == "b" else {}) for n in CHAIN.nodes)
+        }
+    )
+    left_out = resolve(with_modes(titled, b="disabled"), probes).left_out
+    assert left_out["c"] == "needs Both of it, which is disabled"
+    assert left_out["d"] == "needs Join, which is left out"
 
 
 def test_an_optional_input_of_a_disabled_node_stays_open(probes: Catalog) -> None:
@@ -66,7 +77,7 @@ def test_a_bypassed_node_passes_its_input_through_over_any_number_of_them(probes
 
 def test_a_bypass_without_an_input_to_pass_on_is_as_if_disabled(probes: Catalog) -> None:
     resolved = resolve(with_modes(CHAIN, a="bypass"), probes)
-    assert resolved.left_out["b"] == "needs a, which is bypassed and has no input that fits in its place"
+    assert resolved.left_out["b"] == "needs Make (a), which is bypassed and has no input that fits in its place"
     assert set(resolved.nodes) == {"other"}
 
 

@@ -12,9 +12,10 @@ from engine.catalog import Catalog
 from engine.diagnostics.rule import CheckFailed
 from engine.document.checks import check
 from engine.document.pipeline import Pipeline
-from engine.document.plan import Plan
+from engine.document.plan import Choice, Plan
 from engine.document.resolve import resolve
 from engine.profiles import Profile
+from engine.profiles.dynamic_allocation import is_for_fixed_executors, on_fixed_executors
 from engine.run.launch import prepare
 from engine.store.runs import RunStore
 from engine.workspace import Workspace, place_lock, place_of, storage_of, storages
@@ -80,6 +81,73 @@ def test_the_built_in_nodes_that_name_rows_or_files_run_under_every_profile() ->
         assert backend in ("embedded", "spark")
         assert bool(reason) == (backend == "embedded")
         assert node_type.describe()["anywhere"] == node_type.anywhere
+
+
+# --- executors that come and go ----------------------------------------------------------------------
+
+ELASTIC = SPARK.model_copy(update={"name": "elastic", "spark": {"spark.dynamicAllocation.enabled": "true"}})
+
+
+@pytest.fixture
+def together(mixed: Catalog) -> Catalog:
+    """`Join` works on all executors at once, `Make` on as many as there are."""
+    join = mixed.find("Join")
+    join.on("spark")(on_fixed_executors(join.function))
+    return mixed
+
+
+def refused(catalog: Catalog, profile: Profile) -> list[str | None]:
+    """The nodes that cannot work on executors that come and go, by the checks alone."""
+    return [d.node for d in check(resolve(two(), catalog), None, profile).diagnostics if d.code == "VF314"]
+
+
+def test_a_node_that_needs_a_fixed_number_of_executors_is_refused_before_anything_runs(
+    together: Catalog, workspace: Workspace, store: RunStore
+) -> None:
+    with pytest.raises(CheckFailed) as caught:
+        prepare(two(), together, workspace, store, profile=ELASTIC)
+    (problem,) = caught.value.diagnostics
+    assert (problem.code, problem.severity, problem.node) == ("VF314", "error", "b")
+    assert "Join" in problem.message
+    assert "profile elastic" in problem.message
+    assert "spark.dynamicAllocation.enabled" in problem.message
+    assert "spark.executor.instances" in problem.hint
+    assert prepare(two(), together, workspace, store, profile=SPARK).plan.to_run
+    assert prepare(two(), together, workspace, store, profile=LOCAL).plan.to_run
+    # The conversion before it may be done there.
+    assert prepare(two(), together, workspace, store, profile=ELASTIC, choice=Choice(end="a")).plan.to_run
+
+
+def test_only_a_cluster_that_spark_itself_resizes_is_elastic(together: Catalog) -> None:
+    assert refused(together, ELASTIC) == ["b"]
+    for change in (
+        {"spark": {"spark.dynamicAllocation.enabled": "false"}},
+        {"spark": {}},
+        {"master": "local[*]"},  # one executor, whatever is set
+        {"master": "databricks"},  # the size of the job's cluster, which Databricks sees to
+        {"backend": "embedded"},
+    ):
+        assert refused(together, ELASTIC.model_copy(update=change)) == [], change
+
+
+def test_a_result_that_is_there_needs_no_executors(together: Catalog, workspace: Workspace, store: RunStore) -> None:
+    pretend(prepare(two(), together, workspace, store, profile=SPARK).plan, workspace, store)
+    assert prepare(two(), together, workspace, store, profile=ELASTIC).plan.to_run == []
+    for choice in (Choice(fresh=True), Choice(start="b")):
+        with pytest.raises(CheckFailed) as caught:
+            prepare(two(), together, workspace, store, profile=ELASTIC, choice=choice)
+        assert [(d.code, d.node) for d in caught.value.diagnostics] == [("VF314", "b")]
+
+
+def test_a_training_on_spark_needs_a_fixed_number_of_executors() -> None:
+    from nodes.numpy_to_parquet import numpy_to_parquet
+    from nodes.profile_training import profile_training
+    from nodes.train_resnet3d import train_resnet3d
+
+    assert is_for_fixed_executors(train_resnet3d.backends["spark"])
+    assert is_for_fixed_executors(profile_training.backends["spark"])
+    assert not is_for_fixed_executors(train_resnet3d.backends["embedded"])
+    assert not is_for_fixed_executors(numpy_to_parquet.backends["spark"])
 
 
 # --- storage -----------------------------------------------------------------------------------------

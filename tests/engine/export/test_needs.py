@@ -98,6 +98,40 @@ def test_packages_that_no_extra_brings_are_installed(keyed: Catalog, tmp_path: P
         assert f"{names[0]} {pinned} not_there_at_all" in text, target
 
 
+TRAINS = KEYED.replace('"yaml", "json", "not_there_at_all"', '"tensorflow", "matplotlib"').replace("Keyed", "Trains")
+PLOTS = KEYED.replace('"yaml", "json", "not_there_at_all"', '"matplotlib",').replace("Keyed", "Plots")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", PLATFORMS)
+@pytest.mark.parametrize(
+    ("node", "gpus", "extra"), [("Trains", 0, "train"), ("Trains", 1, "gpu"), ("Plots", 1, "train")]
+)
+def test_tensorflow_brings_cuda_where_the_profile_has_gpus(
+    target: str, node: str, gpus: int, extra: str, workspace: Workspace
+) -> None:
+    (workspace.my_nodes / "trains.py").write_text(TRAINS)
+    (workspace.my_nodes / "plots.py").write_text(PLOTS)
+    trust(workspace)
+    resolved = resolve(pipeline(box("a", node, token="")), build_catalog((), workspace), {}, base=Path("/base"))
+    profile = LOCAL.model_copy(update={"gpus": gpus})
+    files = export_files(target, resolved, profile, {}, base=Path("/base"), workspace=workspace.root)
+    assert f"voxelflow[{extra}]==" in "".join(files.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpus", [0, 1, 4])
+def test_a_workflow_with_gpus_runs_where_a_variable_says(gpus: int, keyed: Catalog) -> None:
+    """GitHub's usual machines have none; without the variable it refuses the job."""
+    resolved = resolve(pipeline(box("a", "Keyed")), keyed, {}, base=Path("/base"))
+    profile = LOCAL.model_copy(update={"gpus": gpus})
+    files = export_files("github", resolved, profile, {}, base=Path("/base"), workspace=Path("/base"))
+    text = files[".github/workflows/test.yml"]
+    assert check_github(text)["jobs"]["test"]["runs-on"] == ("${{ vars.GPU_RUNNER }}" if gpus else "ubuntu-24.04")
+    assert ("gh variable set GPU_RUNNER" in text) is (gpus > 0)
+    assert (f"has {gpus} GPU" in text) is (gpus > 0)
+
+
 def test_what_is_no_project_or_may_be_several_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "helper_of_mine.py").touch()

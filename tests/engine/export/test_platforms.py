@@ -318,6 +318,8 @@ def test_actionlint_has_nothing_to_say_of_workflows(mine: Catalog) -> None:
         lint_github(workflow_of(files_of("github", pipeline, SPARK_LOCAL, catalog, **values)))
     makers = [Node(id="first", type="Words", params={"text": "az://box/folder"}), *words().nodes[1:]]
     lint_github(workflow_of(files_of("github", words(nodes=makers), LOCAL, mine)))
+    costly = LOCAL.model_copy(update={"gpus": 1, "stop_after_s": 5400})
+    lint_github(workflow_of(files_of("github", words(), costly, mine)))
     for hostile in HOSTILE:
         lint_github(workflow_of(files_of("github", words(name=hostile, description=hostile), LOCAL, mine)))
 

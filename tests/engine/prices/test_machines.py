@@ -13,7 +13,16 @@ import pytest
 
 from engine import prices
 from engine.errors import UsageError
-from engine.prices import COLUMNS, Machine, add_machines, import_machines, machine_table, machines_file
+from engine.prices import (
+    COLUMNS,
+    Machine,
+    add_machines,
+    import_machines,
+    machine_table,
+    machines_file,
+    read_machines,
+    remove_machine,
+)
 from engine.prices.doubts import own_doubts
 from engine.prices.machines import own_machines
 from engine.workspace import Workspace
@@ -212,6 +221,10 @@ def test_importing_adds_and_replaces_and_keeps_the_rest(workspace: Workspace, tm
         ("name,date\nx,yesterday\n", "no date"),
         (HEADER + "x,,1,dollar\n", "line 2, currency: must be the three letters of a currency, not 'dollar'"),
         ("name\nx\x1b[2J\n", "control character"),
+        ('name\n"=HYPERLINK(""http://x"")"\n', "line 2, name: '=HYPERLINK(\"http://x\")' is a formula"),
+        ("name,gpu\nx,@SUM(1)\n", "line 2, gpu: '@SUM(1)' is a formula"),
+        ("name,source\nx,-1+1\n", "line 2, source: '-1+1' is a formula"),
+        ("name,cores\nx,=1+1\n", "line 2, cores: must be a whole number of at least 0, not '=1+1'"),
         ('name\n"x\n', "unexpected end of data"),
     ],
 )
@@ -224,6 +237,33 @@ def test_a_wrong_file_is_refused_with_the_line_and_changes_nothing(
     with pytest.raises(UsageError, match=r"given\.csv") as caught:
         import_machines(given, workspace)
     assert said in caught.value.message
+    assert machines_file(workspace).read_text() == before
+
+
+def test_a_file_that_lies_on_no_disk_here_is_read_by_its_content(tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text(text := HEADER + "one,here,1,USD\n")
+    assert read_machines(Path("sent.csv"), text.encode()) == read_machines(given)
+    with pytest.raises(UsageError, match=r"^sent\.csv is not text in UTF-8"):
+        read_machines(Path("sent.csv"), b"name\n\xff\n")
+    with pytest.raises(UsageError, match=r"^sent\.csv has no rows"):
+        read_machines(Path("sent.csv"), HEADER.encode())
+
+
+def test_a_dash_alone_is_no_formula_and_an_own_table_keeps_what_it_has(workspace: Workspace) -> None:
+    assert read_machines(Path("sent.csv"), b"name,gpu\nx,-\n")[0].gpu == "-"
+    machines_file(workspace).write_text(HEADER + "=old,,0.5,EUR\n")
+    assert machine_table(workspace).find("=old").price_per_hour == 0.5
+
+
+def test_a_row_is_taken_out_and_the_shipped_one_counts_again(workspace: Workspace) -> None:
+    machines_file(workspace).write_text(HEADER + "m5.2xlarge,us-east-1,0.1,USD\nours,,1,USD\n")
+    remove_machine("M5.2xlarge@us-east-1", workspace)
+    table = machine_table(workspace)
+    assert (table.find("m5.2xlarge").price_per_hour, table.find("ours").price_per_hour) == (0.384, 1)
+    before = machines_file(workspace).read_text()
+    with pytest.raises(UsageError, match=r"machines\.csv has no machine m5\.2xlarge@us-east-1"):
+        remove_machine("m5.2xlarge@us-east-1", workspace)
     assert machines_file(workspace).read_text() == before
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import re
+import socket
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,10 +78,87 @@ def test_they_are_fetched_once_without_what_spark_has(
 def test_without_a_way_to_the_repository_the_error_says_what_to_do(settings: dict[str, str]) -> None:
     with pytest.raises(ExecutionError) as caught:
         jars.delta_jars({**settings, "spark.jars.repositories": ""})
-    assert "the repository cannot be reached" in caught.value.message
+    assert f"the repository {jars.CENTRAL} cannot be reached (ConnectException" in caught.value.message
     assert jars.delta_artifact() in caught.value.message
     assert jars.FOLDER in caught.value.hint
     assert "spark.jars.repositories" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+def test_a_repository_that_never_answers_is_given_up_and_named(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the connection, which is the kernel's doing, and says nothing."""
+    monkeypatch.setattr(jars, "READ_MS", 1000)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mirror = f"http://someone:secret@127.0.0.1:{mute.getsockname()[1]}/maven"
+        with pytest.raises(ExecutionError) as caught:
+            jars.delta_jars({**settings, "spark.jars.repositories": mirror})
+    named = mirror.replace("someone:secret@", "")
+    assert f"the repository {named} cannot be reached (SocketTimeoutException: Read timed out)" in caught.value.message
+    assert f"the repository {jars.CENTRAL} cannot be reached (ConnectException" in caught.value.message
+    assert "secret" not in caught.value.message
+    assert "spark.jars.repositories" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+def test_a_repository_that_falls_silent_is_named_with_the_file(
+    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _publish(tmp_path / "repository", "io.delta", NAME, VERSION)
+    over = threading.Event()
+
+    class Silent(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(tmp_path / "repository"))
+
+        def do_GET(self) -> None:
+            if not self.path.endswith(".jar"):
+                super().do_GET()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            self.wfile.write(b"PK")
+            over.wait(60)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    monkeypatch.setattr(jars, "READ_MS", 1000)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(jars, "CENTRAL", f"http://127.0.0.1:{server.server_port}/")
+        try:
+            with pytest.raises(ExecutionError) as caught:
+                jars.delta_jars({**settings, "spark.jars.repositories": ""})
+        finally:
+            over.set()
+            server.shutdown()
+    assert f"{NAME}.jar could not be downloaded from {jars.CENTRAL}" in caught.value.message
+    assert "Read timed out" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("Server access error at url https://a.b/m/x.pom (java.net.SocketTimeoutException: Connect timed out)",
+         "the repository https://a.b/m/ cannot be reached (SocketTimeoutException: Connect timed out)"),
+        ("Server access error at url https://c.d:81/y/x.pom (javax.net.ssl.SSLHandshakeException: (a) no)",
+         "the repository https://c.d:81/ cannot be reached (SSLHandshakeException)"),
+        ("Host a.b not found. url=https://a.b/m/x.pom",
+         "the repository https://a.b/m/ cannot be reached (host not found)"),
+        ("Server access error at url https://u:p@a.b/z (java.net.UnknownHostException: a.b)",
+         "the repository https://a.b/ cannot be reached (UnknownHostException: a.b)"),
+        (":: UNRESOLVED DEPENDENCIES ::", "the repository does not have them"),
+        ("[FAILED     ] g#n;1!n.jar: Read timed out (12ms)", "n.jar could not be downloaded: Read timed out"),
+        ("no such thing", "Ivy failed: no such thing"),
+    ],
+)  # fmt: skip
+def test_what_ivy_says_becomes_the_reason(log: str, why: str) -> None:
+    failed = jars._failed(log, {"spark.jars.repositories": "https://a.b/m/, "})
+    assert failed.message.partition("could not be fetched: ")[2] == why
 
 
 @pytest.mark.slow

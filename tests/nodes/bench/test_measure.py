@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +16,13 @@ from waiting import wait_until
 from engine.bench.options import BenchOptions
 from engine.bench.result import BenchResult, BenchRow, read_result, write_result
 from engine.declare.context import TaskContext
+from engine.environment import Machine
 from engine.errors import UsageError
+from engine.processes.child import same_modules
 from engine.storage.process_lock import ProcessLock
 from nodes.bench.curves import Recorder
 from nodes.bench.measure import bench
+from nodes.bench.precision import trains_in_bfloat16
 from nodes.bench.volumes import bench_volumes, latency_ms
 
 __all__ = ["tiny_workers"]
@@ -164,3 +169,50 @@ def test_a_recorder_samples_the_machine(tmp_path: Path, monkeypatch: pytest.Monk
     assert curves.peak("busiest_core_percentage") is not None
     assert curves.peak("disk_write_megabytes_per_second") is not None
     assert curves.of("system_memory_usage_percentage")
+
+
+def test_by_default_it_measures_in_the_precision_that_a_training_has_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing is trained: XLA and several workers are not possible together.
+    options = replace(SMALL, workers=(2,), jit=(True,), inputs=("synthetic",))
+    for here, given, wanted in (
+        (True, None, [True]),
+        (False, None, [False]),
+        (True, (False,), [False]),
+        (False, (False, True), [False, True]),
+    ):
+        monkeypatch.setattr("nodes.bench.measure.trains_in_bfloat16", lambda machine, here=here: here)
+        found = bench(replace(options, mixed_precision=given), tmp_path / "work")
+        assert found.bfloat16 is here
+        assert [row.configuration.mixed_precision for row in found.rows] == wanted
+
+
+def test_only_where_there_is_a_gpu_the_framework_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    card, asked = Machine(gpus=("NVIDIA card",)), []
+
+    def answer(status: int, *printed: str) -> None:
+        def run(arguments: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+            asked.append(arguments[1:])
+            return subprocess.CompletedProcess(arguments, status, "\n".join(printed), "")
+
+        monkeypatch.setattr("nodes.bench.precision.subprocess.run", run)
+
+    answer(0, "CUDA says hello", "bfloat16", "")
+    assert not trains_in_bfloat16(Machine())
+    assert asked == []
+    assert trains_in_bfloat16(card)
+    assert asked == [["-P", "-m", "nodes.bench.precision"]]
+    for status, printed in ((0, "float32"), (0, ""), (1, "bfloat16")):
+        answer(status, printed)
+        assert not trains_in_bfloat16(card)
+
+
+@pytest.mark.slow
+def test_the_framework_answers_by_the_trainings_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process of its own, which nothing here could have looked at a GPU for."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nodes.bench.precision"], env=same_modules({}), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["float32"]), done.stderr

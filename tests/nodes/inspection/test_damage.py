@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from delta_tables import context, ids, shards, volume_of
 from deltalake import DeltaTable
 
-from engine.declare.datasets import VolumeDelta, VolumeParquet
+from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import UsageError
 from engine.storage.place import LocalPlace
 from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
@@ -135,6 +136,32 @@ def test_a_damaged_model(tmp_path: Path) -> None:
     (tmp_path / ".files.json").write_text("nonsense")
     names = {Path(d.file).name for d in check(str(tmp_path)).damages}
     assert names == {"training_state.npz", "model.keras", "model.json", ".files.json"}
+
+
+def test_what_of_a_model_is_compared_with_nothing_is_named_and_not_counted(tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.keras", weights=np.arange(1000.0))
+    (tmp_path / "model.keras.npz").rename(tmp_path / "model.keras")
+    (tmp_path / "model.json").write_text("{}")
+    (tmp_path / "curves.png").write_bytes(b"PNG")
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
+        pass
+    said = "the content of 3 files of the model, for which there are no checksums (curves.png, empty.zip, model.json)"
+    found = check(str(tmp_path))
+    assert (found.damages, found.files) == ([], 3), "the picture is not even read"
+    assert found.remarks == [
+        "no list says which files belong to the model: one that is gone is not missed",
+        f"{said}: JSON can be read, and that is all that is known",
+    ]
+    sizes = {p.name: p.stat().st_size for p in tmp_path.iterdir()}
+    (tmp_path / ".files.json").write_text(json.dumps({"format": 1, "sizes": sizes}))
+    (remark,) = check(str(tmp_path)).remarks
+    assert remark == f"{said}: their sizes are right and JSON can be read, and that is all that is known"
+
+
+def test_a_model_that_is_gone_is_damage(tmp_path: Path) -> None:
+    model = TrainedModel(uri=str(tmp_path / "gone"), spec=VolumeSpec(shape=(2, 2), dtype="float32"))
+    (damage,) = check_dataset(model, Checked())
+    assert (damage.file, damage.kind, damage.problem) == (model.uri, "model", "it is gone")
 
 
 def test_a_flipped_bit_in_a_compressed_file_of_a_model_is_damage_and_no_crash(tmp_path: Path) -> None:

@@ -22,4 +22,4 @@ def test_a_loader_that_there_is_not_is_refused_with_those_there_are() -> None:
     unknown: Any = "arow"
     with pytest.raises(UsageError, match="there is no loader 'arow'") as caught:
         open_source(unknown, VolumeFiles(uri="/x", manifest="/m", count=0, bytes=0), cores=1)
-    assert caught.value.hint == "Choose arrow or npy or petastorm."
+    assert caught.value.hint == f"Choose {' or '.join(LOADERS)}."

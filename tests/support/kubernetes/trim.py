@@ -26,9 +26,9 @@ KINDS = {
 }
 POD_FIELDS = {
     "io.k8s.api.core.v1.PodSpec": (
-        "automountServiceAccountToken", "containers", "hostname", "imagePullSecrets", "nodeSelector", "restartPolicy",
-        "schedulerName", "securityContext", "serviceAccount", "serviceAccountName", "subdomain",
-        "terminationGracePeriodSeconds", "tolerations", "volumes",
+        "activeDeadlineSeconds", "automountServiceAccountToken", "containers", "hostname", "imagePullSecrets",
+        "nodeSelector", "restartPolicy", "schedulerName", "securityContext", "serviceAccount", "serviceAccountName",
+        "subdomain", "terminationGracePeriodSeconds", "tolerations", "volumes",
     ),
     "io.k8s.api.core.v1.Container": (
         "args", "command", "env", "envFrom", "image", "imagePullPolicy", "name", "ports", "resizePolicy", "resources",

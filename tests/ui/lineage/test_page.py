@@ -16,11 +16,12 @@ from waiting import wait_until
 
 from engine.catalog import Catalog
 from engine.document.pipeline import Pipeline, write_pipeline
-from engine.lineage import read_lineage
+from engine.lineage import Origin, read_lineage
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
+from ui.lineage.page import made_by
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
@@ -84,6 +85,19 @@ def made(probes: Catalog, workspace: Workspace, store: RunStore) -> str:
     return run_id
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Make", "Make of demo"),
+        ("Make (n)", "Make (n) of demo"),
+        ("Maker", "Maker (Make) of demo"),
+        ("", "Make of demo"),
+    ],
+)
+def test_what_made_an_item_is_called_as_on_the_canvas_with_its_type_where_that_says_more(name: str, shown: str) -> None:
+    assert made_by(Origin("f", "out", "n", "Make", "demo", "r", 1.0, name)) == shown
+
+
 def test_a_workspace_without_runs_says_what_comes_here(app: Open) -> None:
     page = app("lineage")
     assert "Nothing was made yet." in html(page)
@@ -94,24 +108,24 @@ def test_what_is_stale_and_why_stands_with_the_item(
     app: Open, made: str, pictures: dict[str, dict[str, Any]], workspace: Workspace, store: RunStore
 ) -> None:
     page = settled(app("lineage"))
-    assert labels(page) == ["a\nReport\n⚠ stale", "j\nReport\n⚠ stale"]
+    assert labels(page) == ["Join\nReport\n⚠ stale", "Make\nReport\n⚠ stale"]
     assert "2 items" in html(page)
     items = page.selectbox[1]
-    assert [option.partition(",")[0] for option in items.options] == ["j (Report", "a (Report"]
-    items.set_value(id_of(store, "a")).run()
+    assert [option.partition(",")[0] for option in items.options] == ["Join (Report", "Make (Report"]
+    items.set_value(id_of(store, "Make")).run()
     shown = html(page)
     assert "parameter text changed one" in shown
     assert "two" in shown
-    assert "Make" in shown
+    assert "Make of demo" in re.sub(r"<[^>]*>", "", shown)
     assert page.button(key=f"lineage-run-{made}").label == f"Open run {made[-6:]}"
-    assert [data["title"] for data in pictures.values() if "view" in data] == ["a"]
+    assert [data["title"] for data in pictures.values() if "view" in data] == ["Make"]
     page.segmented_control[0].set_value("What leads to it").run()
-    assert labels(page) == ["a\nReport\n⚠ stale"]
+    assert labels(page) == ["Make\nReport\n⚠ stale"]
     page.segmented_control[0].set_value("What was made from it").run()
     assert len(labels(page)) == 2
     write_pipeline(document("one"), workspace.pipelines / "demo.json")
     page = settled(app("lineage"))
-    assert labels(page) == ["a\nReport\n✓ current", "j\nReport\n✓ current"]
+    assert labels(page) == ["Join\nReport\n✓ current", "Make\nReport\n✓ current"]
 
 
 def test_the_graph_is_filtered_by_pipeline_and_a_lost_item_is_no_error(app: Open, made: str, store: RunStore) -> None:
@@ -125,18 +139,18 @@ def test_the_graph_is_filtered_by_pipeline_and_a_lost_item_is_no_error(app: Open
 def test_going_back_chooses_the_item_of_before_in_a_graph_that_has_heard_no_click(
     app: Open, made: str, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = id_of(store, "a"), id_of(store, "j")
+    first, second = id_of(store, "Make"), id_of(store, "Join")
     page = settled(app("lineage", item=first))
-    assert chosen(page) == ("a", "a")
+    assert chosen(page) == ("Make", "Make")
     drawn = graph_id(page)
     page.button(key=f"lineage-Made of it-{second}").click().run()
-    assert chosen(page) == ("j", "j")
+    assert chosen(page) == ("Join", "Join")
     assert page.query_params["item"] == second
     assert graph_id(page) != drawn, "the old graph's last click would be heard again"
     drawn = graph_id(page)
     page.query_params["item"] = first
     gone_back(page, monkeypatch)
-    assert chosen(page) == ("a", "a")
+    assert chosen(page) == ("Make", "Make")
     assert page.selectbox[1].value == first
     assert page.query_params["item"] == first
     assert graph_id(page) != drawn
@@ -148,33 +162,33 @@ def test_going_back_chooses_the_item_of_before_in_a_graph_that_has_heard_no_clic
 
 
 def test_the_choice_stays_when_the_open_page_is_asked_for_without_it(app: Open, made: str, store: RunStore) -> None:
-    first = id_of(store, "a")
+    first = id_of(store, "Make")
     page = settled(app("lineage", item=first))
     del page.query_params["item"]
     page.run()
-    assert chosen(page) == ("a", "a")
+    assert chosen(page) == ("Make", "Make")
     assert page.query_params["item"] == first, "a reload would show another"
 
 
 def test_late_events_of_a_graph_and_a_list_that_are_gone_choose_nothing(app: Open, made: str, store: RunStore) -> None:
-    first, second = id_of(store, "a"), id_of(store, "j")
+    first, second = id_of(store, "Make"), id_of(store, "Join")
     page = settled(app("lineage"))
     page.selectbox[1].set_value(first).run()
     states = page._tree.get_widget_states()
     states.widgets.add(id=graph_id(page), json_value=json.dumps(first))
     page._run(states)  # a click in the graph
-    assert chosen(page) == ("a", "a")
+    assert chosen(page) == ("Make", "Make")
     page.button(key=f"lineage-Made of it-{second}").click().run()
-    assert chosen(page) == ("j", "j")
+    assert chosen(page) == ("Join", "Join")
     page._run(states)  # a timer's question, sent before the answer was there
-    assert chosen(page) == ("j", "j")
+    assert chosen(page) == ("Join", "Join")
     assert page.query_params["item"] == second
 
 
 def test_a_timers_question_with_the_address_of_before_changes_nothing(
     app: Open, made: str, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = id_of(store, "a"), id_of(store, "j")
+    first, second = id_of(store, "Make"), id_of(store, "Join")
     page = settled(app("lineage", item=first))
     page.button(key=f"lineage-Made of it-{second}").click().run()
     page.query_params["item"] = first
@@ -183,4 +197,4 @@ def test_a_timers_question_with_the_address_of_before_changes_nothing(
         patch.setattr(local_script_runner, "RerunData", partial(RerunData, fragment_id_queue=fragments))
         page.run()
     assert page.query_params["item"] == second
-    assert chosen(page.run()) == ("j", "j")
+    assert chosen(page.run()) == ("Join", "Join")

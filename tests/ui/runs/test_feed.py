@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stored_results import stored_result
 
 from engine.declare.events import Artifact, Facts, Message, Metrics, RunStateChanged, SystemSample, TaskStateChanged
+from engine.store import reported
 from engine.store.runs import RunStore
 from engine.store.stretches import moves_of, worked
 from ui.runs import feed as feed_module
@@ -128,3 +130,109 @@ def test_a_step_that_was_left_out_finds_its_place() -> None:
 
 def test_an_empty_series_has_no_last_value() -> None:
     assert Series().last is None
+
+
+# --- results of earlier runs -----------------------------------------------------------------------
+
+
+def _loss(node: str, *values: float) -> list[Metrics]:
+    return [Metrics(node=node, step=i, values={"loss": value}) for i, value in enumerate(values, 1)]
+
+
+@pytest.fixture
+def made_by(store: RunStore) -> str:
+    """A run whose node "there" made the result "f"."""
+    made_by = store.create_run("p", "{}", {}, "local")
+    file = Artifact(node="there", role="plot", name="curves", path="/curves.png")
+    store.add_events(made_by, [*_loss("there", 1.0, 0.5), *_loss("other", 9.0), file])
+    store.results.put(stored_result("f", node="there", run_id=made_by))
+    return made_by
+
+
+def _set(store: RunStore, run_id: str, node: str, state: str, event_only: bool = False) -> None:
+    if not event_only:
+        store.update_task(run_id, node, state=state, fingerprint="f", outputs=stored_result("f").outputs)
+    store.add_events(run_id, [TaskStateChanged.model_validate({"node": node, "state": state})])
+
+
+def test_a_cached_node_has_the_curves_and_files_of_the_run_that_made_its_result(
+    store: RunStore, run_id: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_tasks(run_id, [("a", "T", ""), ("b", "T", ""), ("c", "T", "")])
+    for node in ("a", "b"):
+        _set(store, run_id, node, "cached")
+    store.add_events(run_id, _loss("c", 3.0))
+    feed = Feed(run_id)
+    assert feed.read(store)
+    curves = {node: series.values for (node, _), series in feed.metrics.items()}
+    assert curves == {"a": [1.0, 0.5], "b": [1.0, 0.5], "c": [3.0]}
+    assert {node: [a.name for a in found] for node, found in feed.artifacts.items()} == {
+        "a": ["curves"],
+        "b": ["curves"],
+    }
+    assert feed.makers == {"a": made_by, "b": made_by}
+    # Once: whatever the runs report later, the events of the other one are not asked for again.
+    monkeypatch.setattr(reported, "made_elsewhere", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(feed_module, "made_elsewhere", lambda *_: pytest.fail("asked again"))
+    assert not feed.read(store)
+    store.add_events(run_id, _loss("c", 3.0, 2.0))
+    store.add_events(made_by, _loss("there", 7.0))
+    assert feed.read(store)
+    assert feed.metrics["a", "loss"].values == [1.0, 0.5]
+    assert feed.metrics["c", "loss"].values == [3.0, 2.0]
+
+
+def test_a_cached_node_without_what_made_its_result_has_nothing(store: RunStore, run_id: str) -> None:
+    store.set_tasks(run_id, [("a", "T", ""), ("b", "T", "")])
+    store.results.put(stored_result("f", node="there", run_id="a-run-that-is-gone"))
+    _set(store, run_id, "a", "cached")
+    _set(store, run_id, "b", "cached")
+    store.update_task(run_id, "b", fingerprint="a-result-that-is-gone")
+    _set(store, run_id, "no-task", "cached", event_only=True)
+    feed = Feed(run_id)
+    assert feed.read(store)
+    assert (feed.metrics, feed.artifacts, feed.makers) == ({}, {}, {})
+
+
+def test_what_another_version_reported_breaks_nothing(store: RunStore, run_id: str, made_by: str) -> None:
+    with store.write() as db:
+        db.execute(
+            "UPDATE events SET body = ? WHERE run_id = ? AND kind = 'artifact'", ('{"kind": "artifact"}', made_by)
+        )
+    store.set_tasks(run_id, [("a", "T", "")])
+    _set(store, run_id, "a", "cached")
+    feed = Feed(run_id)
+    assert feed.read(store)
+    assert feed.artifacts == {}
+    assert not feed.read(store), "nothing is tried again"
+
+
+def test_a_resumed_run_that_works_again_has_its_own_curves(store: RunStore, run_id: str, made_by: str) -> None:
+    store.set_tasks(run_id, [("a", "T", "")])
+    store.add_events(run_id, _loss("a", 8.0, 8.0, 8.0))
+    _set(store, run_id, "a", "cached")
+    feed = Feed(run_id)
+    feed.read(store)
+    assert feed.metrics["a", "loss"].values == [1.0, 0.5], "what was begun is not of this result"
+    for state in ("queued", "running"):
+        _set(store, run_id, "a", state)
+    store.add_events(run_id, _loss("a", 4.0))
+    for read in (feed, Feed(run_id)):
+        read.read(store)
+        assert read.metrics["a", "loss"].values[:1] == [4.0]
+        assert read.makers == {}
+
+
+def test_a_long_training_of_an_earlier_run_is_read_in_parts_too(
+    store: RunStore, run_id: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "_MOST_AT_ONCE", 30)
+    store.add_events(made_by, _loss("there", *[1.0] * 95))
+    store.set_tasks(run_id, [("a", "T", "")])
+    _set(store, run_id, "a", "cached")
+    feed = Feed(run_id)
+    taken = []
+    while feed.read(store):
+        taken.append(len(feed.metrics["a", "loss"]))
+    assert taken[-1] == 95
+    assert len(taken) == 4

@@ -31,8 +31,8 @@ def test_graph_changes_are_relative_to_the_first() -> None:
         ("added", "node", "Halve", "Halve"),
         ("removed", "node", "Join", "Join"),
         ("changed", "node", "Maker", "retries 0 → 2, steps 3 → 5, text x → default"),
-        ("added", "edge", "a.out → h.whole", ""),
-        ("removed", "edge", "a.out → j.first", ""),
+        ("added", "wire", "Maker.out → Halve.whole", ""),
+        ("removed", "wire", "Maker.out → Join.first", ""),
     ]
 
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from ui.runs import metrics
+from ui.runs.charts import Line
 from ui.runs.feed import Series
 from ui.runs.metrics import common_axis, draw_family, families, family_name, laid_over
 
@@ -113,3 +115,12 @@ def test_only_losses_above_zero_may_be_logarithmic() -> None:
     }
     (negative,) = families({("t", "loss"): Series([1], [-1.0])}, {})
     assert not negative.may_be_logarithmic
+
+
+@pytest.mark.parametrize(("axis", "points", "smoothed"), [("epoch", 10, 0.0), ("epoch", 11, 0.5), ("step", 2, 0.5)])
+def test_few_epochs_are_not_smoothed(axis: str, points: int, smoothed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[float] = []
+    monkeypatch.setattr(metrics, "draw_curves", lambda *_, smoothing, **__: drawn.append(smoothing))
+    series = Series([float(i) for i in range(points)], [0.5] * points)
+    draw_family(metrics.Family("loss", axis, (Line("training", series),)), key="k", smoothing=0.5)
+    assert drawn == [smoothed]

@@ -57,6 +57,8 @@ def test_a_picture_names_its_peaks_and_what_was_not_measured(tmp_path: Path) -> 
     assert "Waiting for data, %: 4% of the time on average" in shown.words
     assert "A value a second on box, 2 cores. Not measured: GPU (no NVIDIA driver was found)." in shown.words
     assert "GPU, %" not in shown.svg
+    assert re.search(r">\s*node\s*<", shown.svg), "the line of the node's memory has the word of its note"
+    assert "task" not in shown.svg
 
 
 def test_each_gpu_is_a_line(tmp_path: Path) -> None:

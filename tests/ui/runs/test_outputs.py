@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from building import box, pipeline
 from delta_tables import context, shards
 from spark_nodes import _duckdb
+from tiny_models import make_model
 
-from engine.declare.datasets import Predictions, Report, TrainedModel, VolumeDelta, VolumeSpec
+from engine.declare.datasets import Predictions, Report, Selection, TrainedModel, VolumeDelta, VolumeFiles, VolumeSpec
 from engine.history.details import read_details
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
-from ui.runs.outputs import made_in, model_code, model_files, models, pictured, predict_line, table_code, tables
+from nodes.prediction.few_files import ask
+from nodes.transforms.parameters import TransformParameters
+from ui.runs.outputs import (
+    Made,
+    asked_file,
+    made_in,
+    model_code,
+    model_files,
+    models,
+    pictured,
+    predict_line,
+    table_code,
+    tables,
+)
+from ui.runs.results import judging_figures
 
 SPEC = VolumeSpec(shape=(4, 4, 4), dtype="float32", classes=("dome", "fault"))
 
@@ -52,8 +71,15 @@ def test_predictions_are_seen_first_and_reports_before_tables(workspace: Workspa
 
 
 def test_the_command_names_the_node_only_where_it_must() -> None:
-    assert predict_line("r-1", "train", several=False) == "voxelflow predict r-1 volume.npy"
-    assert predict_line("r-1", "train", several=True) == "voxelflow predict r-1 --node train volume.npy"
+    assert predict_line("r-1", "train", "volume.npy", several=False) == "voxelflow predict r-1 volume.npy"
+    assert predict_line("r-1", "train", "FILE", several=True) == "voxelflow predict r-1 --node train FILE"
+
+
+def test_files_of_another_format_are_not_called_npy() -> None:
+    files = VolumeFiles(uri="/v", count=1, bytes=1, spec=SPEC, manifest="/m")
+    rows, scans = (files.model_copy(update={"format": name}) for name in ("rows", "nifti"))
+    assert asked_file([Made("a", "out", "A", each, {}) for each in (files, rows)]) == "volume.npy"
+    assert asked_file([Made("a", "out", "A", each, {}) for each in (files, scans)]) == "FILE"
 
 
 def test_a_model_of_three_axes_is_given_its_channel(tmp_path: Path) -> None:
@@ -64,8 +90,35 @@ def test_a_model_of_three_axes_is_given_its_channel(tmp_path: Path) -> None:
     assert ".reshape((4, 4, 4, 1))" in code
     assert "'dome', 'fault'" in code
     assert [(f.name, f.bytes) for f in model_files(TrainedModel(uri=str(tmp_path), spec=SPEC))] == [("model.keras", 10)]
-    assert "mlflow.pyfunc" in model_code(TrainedModel(uri="/elsewhere", spec=SPEC))
+    (tmp_path / "model.keras").unlink()
+    assert "mlflow.pyfunc" in model_code(TrainedModel(uri=str(tmp_path), spec=SPEC))
+    assert "load_model('s3://bucket/model/mlflow_model')" in model_code(
+        TrainedModel(uri="s3://bucket/model", spec=SPEC)
+    )
     assert model_files(TrainedModel(uri="s3://bucket/model", spec=SPEC)) == []
+
+
+def test_a_model_that_no_other_program_reads_is_asked_as_the_command_does(tmp_path: Path) -> None:
+    """One of another framework; one whose volumes went through transforms; one that is given another format."""
+    (tmp_path / "model.npz").write_bytes(b"x")
+    assert "few_files import ask" in model_code(TrainedModel(uri=str(tmp_path), spec=SPEC))
+    (tmp_path / "model.keras").write_bytes(b"x")
+    assert "few_files" not in model_code(TrainedModel(uri=str(tmp_path), spec=SPEC))
+    assert "[Path('FILE')]" in model_code(TrainedModel(uri=str(tmp_path), spec=SPEC), "FILE")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_code_for_a_model_does_the_transforms_of_its_training(tmp_path: Path) -> None:
+    chain = TransformParameters(size=(6, 6, 5), normalise="min-max").chain()
+    model = make_model(tmp_path / "model", transforms=chain)
+    file = tmp_path / "volume.npy"
+    np.save(file, np.random.default_rng(0).normal(500, 90, (8, 6, 7, 2)).astype(np.float32))
+    code = model_code(model, str(file))
+    assert "# Volumes as they are in their files, after " in code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    (answer,) = ask(Path(model.uri), [file]).answers
+    assert done.stdout == f"{file} {answer.name} {dict(answer.scores)}\n"
 
 
 @pytest.fixture
@@ -86,6 +139,34 @@ def test_the_code_for_a_table_reads_it(delta: VolumeDelta) -> None:
     query = code["DuckDB"].partition("LOAD delta;\n")[2]
     with _duckdb().cursor() as connection:
         assert len(connection.execute(query).fetchall()) == 12
+
+
+def test_the_code_for_a_part_of_a_table_reads_the_part_or_says_that_it_reads_all(
+    delta: VolumeDelta, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = delta.select(Selection(salt="0", low=0.0, high=0.5))
+    code = table_code(part)
+    exec(code["Voxelflow"], {})
+    read = {word for line in capsys.readouterr().out.splitlines() for word in re.findall(r"'([^']+)'", line)}
+    names: dict[str, object] = {}
+    exec(code["pandas"], names)
+    frame = names["frame"].dropna()  # type: ignore[attr-defined]
+    assert read == {each for each in frame["id"] if part.selections[0].holds(each)}
+    assert 0 < len(read) < len(frame)
+    for program, sign in (("pandas", "#"), ("Spark", "#"), ("DuckDB", "--")):
+        comment, _, rest = code[program].partition("\n")
+        assert comment.startswith(f"{sign} All 12 rows of the table, not only this part")
+        assert rest == table_code(delta)[program]
+
+
+def test_the_code_for_files_that_may_have_no_label_asks_for_none(tmp_path: Path) -> None:
+    found = shards(tmp_path / "in", 7).model_copy(update={"labelled": 0})
+    assert not [code for code in table_code(found).values() if "label" in code]
+
+
+def test_the_figure_that_says_most_is_the_first_choice_for_the_best_version() -> None:
+    names = ["val_accuracy", "loss", "val_zeal", "val_auc", "val_loss", "accuracy", "val_own"]
+    assert judging_figures(names) == ["val_auc", "val_accuracy", "val_loss", "val_own", "val_zeal"]
 
 
 def test_the_code_for_parquet_files_reads_them(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from waiting import has_ended, wait_until
 
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeSpec
-from engine.declare.events import Message
+from engine.declare.events import Artifact, Message
 from engine.document.pipeline import Node, Pipeline, PipelineParameter
 from engine.store.runs import RunStore
 from engine.sweep.options import SweepOptions
@@ -245,7 +245,7 @@ def test_a_table_is_opened_with_the_code_that_reads_it(app: Open, store: RunStor
     for words in ("Maker", "5 volumes", "/gone/table"):
         assert words in shown
     code = {tab.label: "\n".join(each.value for each in tab.code) for tab in page.tabs if tab.code}
-    assert list(code) == ["pandas", "Spark", "DuckDB"]
+    assert list(code) == ["Voxelflow", "pandas", "Spark", "DuckDB"]
     assert "DeltaTable('/gone/table', version=3)" in code["pandas"]
     assert ".option(\"versionAsOf\", 3).load('/gone/table')" in code["Spark"]
     assert "ATTACH '/gone/table' AS volumes (TYPE delta, VERSION 3);" in code["DuckDB"]
@@ -267,6 +267,7 @@ def test_curves_are_smoothed_and_other_runs_laid_over(app: Open, runs, done: str
     for run_id in (done, other):
         runs.train(run_id, "a", epochs=12)
     page = app("run", run=done, view="Metrics")
+    assert "smoothed from 11 epochs on" in page.slider(key="smoothing").help
     page.slider(key="smoothing").set_value(0.5).run()
     over = page.multiselect(key=f"over-{done}")
     assert re.fullmatch(rf"{other[-6:]}, done, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", over.options[0])
@@ -341,7 +342,7 @@ def test_two_runs_side_by_side(app: Open, runs, done: str, tmp_path: Path) -> No
         runs.train(run_id, "a")
     page = app("compare", runs=f"{done},{other.run_id[-6:]}")
     shown = html(page)
-    for part in ("hello", "bye", "removed", "a.out → j.first", "whole run"):
+    for part in ("hello", "bye", "removed", "wire", "Maker.out → Join.first", "whole run"):
         assert part in shown
     assert "step_s" not in shown  # equal in both
     assert len(page.get("vega_lite_chart")) == 4
@@ -385,6 +386,38 @@ def test_a_run_from_the_cache_is_compared_by_the_figures_of_the_one_that_made_it
     shown = html(app("compare", runs=f"{made},{other},{again}"))
     (row,) = re.findall(r"<tr>(?:(?!</tr>).)*Validation loss.*?</tr>", shown, re.DOTALL)
     assert re.findall(r"[\d.]+", re.sub(r"<[^>]*>", " ", row)) == ["0.3", "0.75", "0.3"]
+
+
+def test_a_run_from_the_cache_shows_the_curves_and_files_of_the_one_that_made_its_results(
+    app: Open, runs, tmp_path: Path
+) -> None:
+    document = pipeline(Node(id="a", type="Make", title="Maker", params={"text": "one"}), name="demo")
+    made, _ = runs.run(document)
+    runs.train(made.run_id, "a")
+    table = tmp_path / "mistakes.csv"
+    table.write_text("volume,predicted")
+    runs.store.add_events(made.run_id, [Artifact(node="a", role="table", name="Mistakes", path=str(table))])
+    again, _ = runs.run(document)
+    assert [task.state for task in runs.store.tasks(again.run_id)] == ["cached"]
+
+    def links(page: AppTest) -> list[tuple[str, str]]:
+        return [(link.proto.label, link.proto.query_string) for link in page.get("page_link")]
+
+    words, address = f"Maker: of run {made.run_id[-6:]}, which made this result", f"run={made.run_id}"
+    page = app("run", run=again.run_id, view="Metrics")
+    assert "This run has no metrics." not in html(page)
+    assert len(page.get("vega_lite_chart")) == len(app("run", run=made.run_id, view="Metrics").get("vega_lite_chart"))
+    assert links(page) == [(words, address)]
+    page = app("run", run=again.run_id)
+    assert len(page.get("vega_lite_chart")) == 2
+    assert "Mistakes" in html(page)
+    assert links(page) == [(words, address)]
+    assert links(app("run", run=made.run_id)) == []
+    other, _ = runs.run(document.model_copy(update={"nodes": (document.nodes[0].model_copy(update={"params": {}}),)}))
+    page = app("compare", runs=f"{other.run_id},{again.run_id}")
+    assert "None of these runs has metrics." not in html(page)
+    assert len(page.get("vega_lite_chart")) == 4
+    assert links(page) == [(f"{again.run_id[-6:]} demo, {words}", address)]
 
 
 def test_a_comparison_says_which_run_is_not_there(app: Open, done: str) -> None:

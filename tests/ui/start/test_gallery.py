@@ -5,6 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -13,7 +17,7 @@ from engine.catalog import build_catalog
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline
 from nodes import BUILT_IN
-from ui.start.gallery import graph, picture, templates, volumes
+from ui.start.gallery import graph, picture, templates, typed, volumes
 
 
 def test_each_template_says_what_it_takes_and_gives_and_has_a_picture() -> None:
@@ -24,6 +28,17 @@ def test_each_template_says_what_it_takes_and_gives_and_has_a_picture() -> None:
         assert template.takes
         assert template.gives
         assert template.duration
+
+
+def test_volumes_to_try_lead_to_commands_of_this_environment_and_to_a_template() -> None:
+    for each in volumes():
+        for line in typed(each.command).splitlines():
+            program = shlex.split(line)[0]
+            assert program == sys.executable or Path(program).name == "voxelflow"
+        assert not each.template or each.template in shipped_pipelines()
+    assert [each.name for each in volumes() if not each.template] == ["own"]
+    made = subprocess.run([*shlex.split(typed("python -c 'print(1)'"))], capture_output=True, text=True, check=True)
+    assert made.stdout == "1\n"
 
 
 @pytest.mark.parametrize("name", [*shipped_pipelines(), *(f"volumes-{v.name}" for v in volumes())])

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from nodes.profile_training import profile_training
 from nodes.profiling import measurements
 from nodes.train_resnet3d import train_resnet3d
 from nodes.training.workers import worker
+from nodes.training.workers.barrier import BarrierGroup
+from nodes.training.workers.folder import GroupFolder
 
 __all__ = ["spark_local", "tiny_workers"]
 pytestmark = pytest.mark.slow
@@ -146,6 +149,18 @@ def test_too_few_slots_are_reported_before_the_start(
         run_on_spark(Place(tmp_path), table, spark_local, workers=3, **PARAMS)
     assert "local[3]" in e.value.hint
     assert e.value.parameter == "workers"
+
+
+@pytest.mark.parametrize("value", ["true", " TRUE "])
+def test_a_cluster_that_spark_resizes_is_refused_for_one_worker_too(tmp_path: Path, value: str) -> None:
+    """What a plan cannot see: Spark's own files may set it."""
+    settings = {"spark.dynamicAllocation.enabled": value}
+    conf = SimpleNamespace(get=lambda name, default=None: settings.get(name, default))
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://host:7077", getConf=lambda: conf))
+    ctx = Place(tmp_path).context(open_spark=lambda: spark)
+    with pytest.raises(UsageError, match="even for one worker") as e:
+        BarrierGroup(GroupFolder(tmp_path), 1, program=worker.PROGRAM, ctx=ctx)
+    assert "spark.dynamicAllocation.enabled to false" in e.value.hint
 
 
 def test_a_profile_is_measured_on_executors(

@@ -1,0 +1,272 @@
+"""The form of a profile on the page Compute: its widgets, and what is wrong with a field beneath it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from engine.errors import UsageError
+from engine.prices import machine_table
+from engine.prices.dbu import dbu_table
+from engine.profiles import Profile
+from engine.profiles.find import READY
+from engine.profiles.profile import KEEP_WARM_MINUTES
+from engine.text import number, safe, size
+from ui.compute.form import (
+    EXAMPLES,
+    PLACES,
+    TITLES,
+    WHOLE_NUMBERS,
+    Form,
+    example_form,
+    field_problems,
+    fields_of,
+    figures_of,
+    place_of,
+    settings_of,
+)
+from ui.shell.blocks import Html, heading, notice, show_error, tag, text
+from ui.studio_context import studio
+
+DRAFT, DRAFT_FOR, EXAMPLE = "compute_draft", "compute_draft_for", "compute_example"
+"""Keys of the session: what the widgets' own begin with; the profile and the file's revision that they are a draft for;
+the machine that a new profile begins with."""
+
+
+def forget_draft() -> None:
+    """Have the widgets show what the file says when they are drawn next."""
+    for key in [k for k in st.session_state if str(k).startswith(DRAFT)]:
+        del st.session_state[key]
+    st.session_state.pop(DRAFT_FOR, None)
+
+
+def begin_with(start: Form, names: Sequence[str]) -> Form:
+    """The form of a new profile: empty, or with the figures of a machine that others have measured."""
+    titles = ["An empty profile", *(example.title for example in EXAMPLES)]
+    title = st.selectbox("Begin with", titles, key=EXAMPLE, on_change=forget_draft, width=320)
+    chosen = next((example for example in EXAMPLES if example.title == title), None)
+    if chosen is None:
+        return start
+    try:
+        machine = machine_table(studio().workspace).find(chosen.machine)
+    except UsageError as error:
+        show_error(error)
+        return start
+    line = f"{figures_of(machine)}. {chosen.measured} (DeepIQ, Deep Learning on Cloud)."
+    st.html(tag("p", text(line), class_="vf-muted"))
+    return example_form(chosen, machine, names)
+
+
+def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Mapping[str, UsageError]) -> Form:
+    """Draw the widgets, those of `start` before a person changes them; returns what they say.
+
+    `profile` is the one in use, whose values are shown where a field is empty; `saving` what a save has found wrong,
+    by the name of the field.
+    """
+    ready = name in READY
+
+    def problems(*keys: str) -> None:
+        said = {key: value for key, value in fields_of(form).items() if key in keys}
+        found = {**field_problems(said), **{key: saving[key] for key in keys if key in saving}}
+        for key in keys:
+            if key in found:
+                show_error(found[key])
+
+    form = Form(name=start.name)
+    if not ready:
+        form.name = st.text_input("Name", start.name, key=f"{DRAFT}_name", width=320).strip()
+    choices = [k for k in PLACES if not ready or k in (place_of(str(READY[name].get("backend", "")), "local"),)]  # type: ignore[index]
+    form.place = start.place
+    if len(choices) > 1:
+        form.place = st.segmented_control(
+            "Where it runs",
+            choices,
+            default=start.place,
+            format_func=lambda key: PLACES[key].title,
+            key=f"{DRAFT}_place",
+            required=True,
+        )
+    place = PLACES[form.place]
+    st.html(tag("p", place.help, class_="vf-muted"))
+    if place.example:
+        shown = start.master if start.place == form.place else ""
+        form.master = st.text_input(
+            TITLES["master"], shown, placeholder=place.example, key=f"{DRAFT}_master_{form.place}", width=420
+        )
+    else:
+        form.master = start.master
+    problems("master")
+    with st.container(key="compute_numbers", horizontal=True):
+        for key, (title, least, help_text) in WHOLE_NUMBERS.items():
+            form.numbers[key] = st.number_input(
+                title,
+                min_value=least,
+                value=start.numbers.get(key),
+                step=1,
+                placeholder=str(getattr(profile, key)) if profile else "all" if key == "cores" else "",
+                help=help_text,
+                key=f"{DRAFT}_{key}",
+                width=150,
+            )
+        form.memory = st.text_input(
+            TITLES["memory"],
+            start.memory,
+            placeholder=size(profile.memory_bytes) if profile else "3/4 of what is free",
+            help="For tasks that run on this machine: 16 GB, 16 GiB or 16g.",
+            key=f"{DRAFT}_memory",
+            width=150,
+        )
+        form.keep_warm_minutes = start.keep_warm_minutes
+        if form.place == "spark-local":
+            form.keep_warm_minutes = st.number_input(
+                TITLES["keep_warm_minutes"],
+                min_value=0.0,
+                value=start.keep_warm_minutes,
+                placeholder=number(KEEP_WARM_MINUTES),
+                step=None,
+                format="%.4g",
+                help="Spark's Java waits so long for the next run, which then starts at once. It takes some 0.8 GB"
+                " meanwhile, and ends when the app stops or memory is short. 0: it ends with its run.",
+                key=f"{DRAFT}_warm",
+                width=190,
+            )
+    problems(*WHOLE_NUMBERS, "memory", "keep_warm_minutes")
+    with st.container(key="compute_money", horizontal=True):
+        form.machine = _machine_type(start, profile)
+        form.price_per_hour = st.number_input(
+            TITLES["price_per_hour"],
+            min_value=0.0,
+            value=start.price_per_hour,
+            placeholder="" if profile is None or profile.machine_price is None else number(profile.machine_price),
+            step=None,
+            format="%.4g",
+            help="Your own price, before that of the machine type. Runs show what they have cost.",
+            key=f"{DRAFT}_price",
+            width=150,
+        )
+        form.currency = st.text_input(
+            TITLES["currency"],
+            start.currency,
+            placeholder="" if profile is None else safe(profile.currency),
+            help="Of that price and of cost limits: EUR, for example. Amounts in different currencies are not added.",
+            key=f"{DRAFT}_currency",
+            width=100,
+        )
+        form.storage_root = st.text_input(
+            TITLES["storage_root"],
+            start.storage_root,
+            placeholder="the workspace",
+            help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
+            key=f"{DRAFT}_root",
+            width=192,
+        )
+    form.spot = st.checkbox(
+        "A machine that may be taken back, at its spot price",
+        start.spot,
+        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
+        key=f"{DRAFT}_spot",
+    )
+    problems("machine", "price_per_hour", "currency", "storage_root", "spot")
+    _units_and_limits(form, start, profile)
+    problems("price_per_dbu", "dbu_per_hour", "stop_after", "stop_at_cost")
+    if profile is not None and profile.stop_at_cost is not None and not profile.hourly_price:
+        unpriced = "an hour costs 0" if profile.hourly_price is not None else "what an hour costs is not known"
+        advice = "Choose a machine type with a price or write a price an hour; or stop after a time."
+        st.html(
+            notice("warning", f"{TITLES['stop_at_cost']}: {unpriced}, so runs with this limit cannot start.", advice)
+        )
+    form.spark = dict(start.spark)
+    if place.backend == "spark":
+        form.spark = _spark_settings(start)
+    return form
+
+
+def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
+    form.price_per_dbu, form.dbu_per_hour = start.price_per_dbu, start.dbu_per_hour
+    with st.container(key="compute_limits", horizontal=True):
+        if form.shows_units:
+            form.price_per_dbu = st.number_input(
+                TITLES["price_per_dbu"],
+                min_value=0.0,
+                value=start.price_per_dbu,
+                step=None,
+                format="%.4g",
+                help="What one of Databricks' units costs under your plan, in the currency above. An hour costs these"
+                " beside the machine.",
+                key=f"{DRAFT}_dbu_price",
+                width=150,
+            )
+            known = dbu_table().get(form.machine.partition("@")[0].casefold())
+            in_use = profile.dbu_per_hour if profile is not None and profile.machine == form.machine else None
+            usual = known.dbu_per_hour if known is not None else in_use
+            form.dbu_per_hour = st.number_input(
+                TITLES["dbu_per_hour"],
+                min_value=0.0,
+                value=start.dbu_per_hour,
+                placeholder="" if usual is None else number(usual),
+                step=None,
+                format="%.4g",
+                help="Units that an hour of the machine takes. They are known of many of Azure's machine types.",
+                key=f"{DRAFT}_dbu",
+                width=150,
+            )
+        form.stop_after = st.text_input(
+            TITLES["stop_after"],
+            start.stop_after,
+            placeholder="no limit",
+            help="Each run is stopped then, as a cancel does: 3h, 90min, 1h30min or 2d. A run may have a limit of its"
+            " own.",
+            key=f"{DRAFT}_stop_after",
+            width=150,
+        )
+        form.stop_at_cost = st.number_input(
+            TITLES["stop_at_cost"],
+            min_value=0.0,
+            value=start.stop_at_cost,
+            placeholder="no limit",
+            step=None,
+            format="%.4g",
+            help="Each run is stopped once it has cost so much, by the price above.",
+            key=f"{DRAFT}_stop_cost",
+            width=150,
+        )
+
+
+def _machine_type(start: Form, profile: Profile | None) -> str:
+    """The price table has some hundred types: typing into the box finds one."""
+    known = [m.key for m in machine_table(studio().workspace).machines]
+    shown = (profile.machine if profile else "") or start.machine
+    choices = ["", *dict.fromkeys(filter(None, [shown, *known]))]
+    chosen = st.selectbox(
+        TITLES["machine"],
+        choices,
+        index=choices.index(shown),
+        format_func=lambda key: safe(key) if key else "none",
+        help="Its price an hour is that of `voxelflow prices`, which has sources and dates.",
+        key=f"{DRAFT}_machine",
+        width=306,
+    )
+    # A name without its region, as somebody may have written it, stays as it is.
+    return start.machine if chosen == shown else chosen
+
+
+def _spark_settings(start: Form) -> dict[str, str]:
+    import pandas as pd
+
+    st.html(heading(Html("Spark settings" + tag("span", " as spark-submit takes them", class_="vf-muted"))))
+    rows = pd.DataFrame([{"name": k, "value": v} for k, v in start.spark.items()], columns=["name", "value"], dtype=str)
+    edited = st.data_editor(
+        rows,
+        num_rows="dynamic",
+        hide_index=True,
+        key=f"{DRAFT}_spark",
+        column_config={
+            "name": st.column_config.TextColumn("Setting", width="medium"),
+            "value": st.column_config.TextColumn("Value", width="medium"),
+        },
+        placeholder="",
+    )
+    secrets = 'Secrets only as names of environment variables: "${CLUSTER_SECRET}".'
+    st.html(tag("p", secrets, class_="vf-muted"))
+    return settings_of(edited.to_dict("records"))
