@@ -289,7 +289,7 @@ def read_lineage(store: RunStore, pipeline: str = "", limit: int = RESULTS) -> L
         missing = {f for result in found.values() for f, _ in _inputs(result).values()} - results.keys() - gone
     uses = store.results.last_uses([*results, *gone, *missing])
     newest = {use.fingerprint: use.run_id for use in reversed(uses)}
-    names = names_in_runs(store, ({f: result.run_id for f, result in results.items()} | newest).values())
+    names = names_in_runs(store, {*(result.run_id for result in results.values()), *newest.values()})
     items, links = build(results.values(), uses, store.paths.located, names)
     return Lineage(items, links, read, store.results.count(pipeline))
 
@@ -367,7 +367,8 @@ class _Builder:
         self, result: Result, port: str, dataset: Dataset, made_from: Mapping[str, Dataset], before: list[str]
     ) -> str:
         name = self._title(result)
-        origin = _origin(result, port, name)
+        # Of the pipeline that made it: another one may use the result under another name.
+        origin = _origin(result, port, self._names.get((result.run_id, result.node)) or name)
         pipelines = {result.pipeline, *(use.pipeline for use in self._uses.get(result.fingerprint, ()))}
         part = port if len(result.outputs) > 1 else ""
         kind, title, key = _described(dataset, name, part)

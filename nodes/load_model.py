@@ -199,7 +199,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
         return {}
     try:
         return {"model": _in_place(folder, card).model_dump(mode="json")}
-    except (OSError, ValueError, TypeError, AttributeError) as exc:
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as exc:
         return {"problem": f"the figures of the model in {folder} cannot be read: {exc}", "hint": _CHOOSE}
 
 

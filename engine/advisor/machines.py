@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 
 from engine.advisor.steps import CPU, MeasuredStep, StepModel, Terms, fit
 from engine.prices.dbu import dbu_table
-from engine.profiles.file import memory
 from engine.text import plural
 
 if TYPE_CHECKING:
@@ -393,7 +392,7 @@ def from_profile(
     profile: Profile, named: Machine | None = None, here: Hardware | None = None, workers: int = 1
 ) -> Candidate:
     """The machine of a compute profile, under the profile's name: `named` is its row in the table of prices, `here`
-    this machine. On a cluster it is what so many `workers` have there, an executor each."""
+    this machine. On a cluster without such a row it has the cores of so many `workers` there, an executor each."""
     own = Candidate(
         name=profile.name,
         cores=profile.cores,
@@ -416,29 +415,19 @@ def from_profile(
     # The profile's own figures are those of this machine, from which jobs are sent there.
     if named is not None:
         cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
-        own = replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
-    cores, memory_bytes = _executors(profile, workers)
-    return replace(own, cores=cores or own.cores, memory_bytes=memory_bytes or own.memory_bytes)
+        return replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
+    return replace(own, cores=_executor_cores(profile, workers) or own.cores)
 
 
-def _executors(profile: Profile, workers: int) -> tuple[int, int]:
-    """Cores and bytes of the executors on which so many workers train, by the profile's Spark settings; 0 where these
-    do not say it."""
-
-    def setting(name: str) -> str:
-        return profile.spark.get(f"spark.executor.{name}", "").strip()
+def _executor_cores(profile: Profile, workers: int) -> int:
+    """Cores of the executors on which so many workers train, by the profile's Spark settings; 0 where these do not say
+    it. Their memory says nothing: `spark.executor.memory` is Java's, and the training is in a process beside it."""
 
     def count(name: str) -> int:
-        return int(setting(name)) if re.fullmatch("[0-9]{1,6}", setting(name)) else 0
+        setting = profile.spark.get(f"spark.executor.{name}", "").strip()
+        return int(setting) if re.fullmatch("[0-9]{1,6}", setting) else 0
 
-    each = setting("memory")
-    try:
-        # Spark counts in MiB where no unit is given.
-        memory_bytes = memory(f"{each}m" if each.isdecimal() else each)
-    except ValueError:  # a variable of the environment, or nothing that Spark takes
-        memory_bytes = 0
-    used = min(workers, count("instances") or workers)
-    return count("cores") * used, memory_bytes * used
+    return count("cores") * min(workers, count("instances") or workers)
 
 
 def all_candidates(

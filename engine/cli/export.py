@@ -54,9 +54,8 @@ def command(
     """
     from engine.cli.screen import say, say_diagnostics
     from engine.diagnostics.rule import CheckFailed
-    from engine.document.checks import check
     from engine.document.resolve import resolve
-    from engine.export.platforms import export_files
+    from engine.export.platforms import export_files, problems
     from engine.export.source import file_stem
     from engine.profiles import find_profile
 
@@ -64,8 +63,7 @@ def command(
     document, catalog, values = session.pipeline(pipeline, settings, workspace)
     resolved = resolve(document, catalog, values, base=Path.cwd())
     chosen = find_profile(profile, workspace)
-    # Without a look at the disks: the file may be for another machine.
-    found = [*catalog.problems, *check(resolved, None, chosen).diagnostics]
+    found = [*catalog.problems, *problems(target, resolved, chosen)]
     if any(d.severity == "error" for d in found):
         raise CheckFailed(found)
     say_diagnostics(found, error=True)

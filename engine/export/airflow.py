@@ -47,6 +47,7 @@ def airflow_files(program: Program) -> dict[str, str]:
 
 
 def _dag(program: Program) -> str:
+    limit = in_docstring(program.profile.limit.text(program.profile.currency))
     lines = [
         '"""' + in_docstring(f"The pipeline {program.title} as an Airflow DAG, written by `voxelflow export`."),
         "",
@@ -59,11 +60,10 @@ def _dag(program: Program) -> str:
         ),
         "",
         *_wrapped(
-            "A second try, by Airflow or by you, finds what is done in the workspace and goes on from there. Retries"
-            " and time limits of single nodes are those of the pipeline, within the task."
+            f"A second try, by {'you' if limit else 'Airflow or by you'}, finds what is done in the workspace and goes"
+            " on from there. Retries and time limits of single nodes are those of the pipeline, within the task."
         ),
     ]
-    limit = in_docstring(program.profile.limit.text(program.profile.currency))
     if limit:
         said = f"Each try is stopped at {limit}, the limit of profile {program.profile.name}: Airflow makes one alone."
         lines += ["", *_wrapped(said)]

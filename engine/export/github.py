@@ -15,6 +15,8 @@ GPU_RUNNER = "GPU_RUNNER"
 """The repository's variable with the label of a machine that has GPUs."""
 _MOST_MINUTES = 360
 """After which GitHub ends a job on a machine of its own."""
+_MOST_MINUTES_OF_A_RUNNER = 7200
+"""The same on somebody's own runner: five days."""
 
 
 def github_files(program: Program) -> dict[str, str]:
@@ -55,7 +57,8 @@ def github_files(program: Program) -> dict[str, str]:
         },
     ]
     seconds = deadline_s(profile, profile.hourly_price)
-    minutes = _MOST_MINUTES if seconds is None else min(max(1, seconds // 60), _MOST_MINUTES)
+    most = _MOST_MINUTES_OF_A_RUNNER if profile.gpus else _MOST_MINUTES
+    minutes = most if seconds is None else min(max(1, seconds // 60), most)
     job = {
         # Where the variable is not set, GitHub refuses the job before it starts.
         "runs-on": f"${{{{ vars.{GPU_RUNNER} }}}}" if profile.gpus else "ubuntu-24.04",
@@ -71,7 +74,8 @@ def github_files(program: Program) -> dict[str, str]:
     }
     limit = limit_lines(profile, profile.hourly_price, None if seconds is None else minutes * 60)
     if seconds is not None and seconds > _MOST_MINUTES * 60:
-        limit.append(f"GitHub itself ends a job after {_MOST_MINUTES} minutes.")
+        where = " on a machine of its own" if profile.gpus else ""
+        limit.append(f"GitHub itself ends a job{where} after {_MOST_MINUTES} minutes.")
     return {**program.files(), f".github/workflows/{program.stem}.yml": to_yaml(workflow, _head(program, limit))}
 
 

@@ -189,7 +189,7 @@ def _head(program: Program, seconds: int | None) -> list[str]:
 def _counted(program: Program) -> str:
     """What the price of an hour leaves out, as it does for a run from a machine outside."""
     profile = program.profile
-    if profile.price_per_hour is not None or not (program.on_spark and is_kubernetes(profile.master)):
+    if profile.price_per_hour is not None or not program.on_spark or profile.is_here:
         return ""
     return f"one {profile.machine}, without executors: price_per_hour in the profile is that of all"
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from engine.diagnostics.rule import Diagnostic
+from engine.diagnostics.rules import ExecutorsChange
+from engine.document.checks import check
 from engine.document.resolve import Resolved
 from engine.errors import UsageError
 from engine.export.airflow import airflow_files
@@ -26,6 +29,15 @@ PLATFORMS: Mapping[str, Callable[[Program], dict[str, str]]] = {
     "github": github_files,
     "kubernetes": kubernetes_files,
 }
+
+
+def problems(target: str, resolved: Resolved, profile: Profile) -> list[Diagnostic]:
+    """What is wrong with the pipeline there, without a look at the disks: it may be another machine.
+
+    On Databricks a profile's dynamic allocation is the size of the job's cluster, whatever its master is here.
+    """
+    found = check(resolved, None, profile).diagnostics
+    return [each for each in found if target != "databricks" or each.code != ExecutorsChange.code]
 
 
 def export_files(

@@ -8,8 +8,10 @@ on demand is most likely in the wrong column.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from engine.prices.dbu import dbu_table
 from engine.prices.machines import Machine, machine_table, own_machines, with_figures
@@ -23,6 +25,10 @@ _COUNTED = re.compile(r"Standard_DS?\d+(_v2)?$", re.IGNORECASE)
 """Names that count sizes: `Standard_DS5_v2` has four times the cores of `Standard_DS3_v2`."""
 _UNLIKE = 1.75
 """Prices for each core of one family differ by less; several GPUs on one machine, too."""
+_NEIGHBOURS = 20
+"""So many smaller and larger ones of a family are compared with a machine."""
+_MOST_OF_ONE = 3
+"""Sentences about one machine."""
 _USUAL_DBU = 0.55
 """USD for a unit of all-purpose compute: tables hold the units at this price beside that of the machine."""
 
@@ -38,14 +44,27 @@ def doubts(new: Iterable[Machine], known: Iterable[Machine]) -> list[str]:
     brought = {m.key.casefold(): m for m in added}
     now = others | brought
     # Of many machines few are of one family: each is compared with these alone.
-    beside: dict[object, list[Machine]] = {}
+    families: dict[object, list[tuple[float, Machine]]] = {}
     for machine in now.values():
         if (alike := _alike(machine)) is not None:
-            beside.setdefault(alike, []).append(machine)
+            families.setdefault(alike, []).append((_size(machine), machine))
+    for family in families.values():
+        family.sort(key=_first)
     out = [text for machine in machines for text in _spot_doubts(machine, now.get(machine.key.casefold()))]
-    return out + [
-        text for machine in added for text in _doubts(machine, others, beside.get(_alike(machine), []), brought)
-    ]
+    for machine in added:
+        beside = _nearest(machine, families.get(_alike(machine), []))
+        out += islice(_doubts(machine, others, beside, brought), _MOST_OF_ONE)
+    return out
+
+
+def _first(each: tuple[float, Machine]) -> float:
+    return each[0]
+
+
+def _nearest(machine: Machine, family: list[tuple[float, Machine]]) -> list[Machine]:
+    """Those of its family that are next to it in size: names like host-17 may be of thousands."""
+    at = bisect_left(family, _size(machine), key=_first)
+    return [other for _, other in family[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]]
 
 
 def own_doubts(workspace: Workspace) -> list[str]:
@@ -119,6 +138,11 @@ def _alike(machine: Machine) -> object:
     """The same of all machines whose prices are compared: those of one family at one place."""
     family = _family(machine)
     return None if family is None else (family[0], machine.provider, machine.region, machine.currency)
+
+
+def _size(machine: Machine) -> float:
+    family = _family(machine)
+    return 0.0 if family is None else family[1]
 
 
 def _family(machine: Machine) -> tuple[str, float] | None:

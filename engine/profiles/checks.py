@@ -138,6 +138,8 @@ def _sees_gpus(profile: Profile) -> Check:
     if seen:
         return Check(name, False, said, "See which ones `nvidia-smi` lists, or write fewer gpus.")
     hint = f"Install CUDA's libraries: {cuda}. If they are there, look at the driver's version: `nvidia-smi`."
+    if shown is not None:
+        hint += f" CUDA_VISIBLE_DEVICES is {shown!r}: it hides all other GPUs, and all where that is none of them."
     return Check(name, False, said, hint)
 
 

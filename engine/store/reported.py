@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 
-from engine.declare.events import Event, Metrics
+from engine.declare.events import Metrics
 from engine.store.runs import RunStore
-
-Elsewhere = Mapping[str, Mapping[str, Sequence[str]]]
-"""By the run that made results which another one took from the cache, by the node there: the nodes here."""
 
 
 def metrics_of(store: RunStore, run_id: str) -> Iterator[Metrics]:
@@ -22,7 +19,10 @@ def metrics_of(store: RunStore, run_id: str) -> Iterator[Metrics]:
     for _, event in metric_events(store, run_id):
         if event.node not in cached:
             yield event
-    yield from (event for _, event in events_elsewhere(store, elsewhere, ("metrics",)) if isinstance(event, Metrics))
+    for made_by, nodes_there in elsewhere.items():
+        for _, event in metric_events(store, made_by, nodes=nodes_there):
+            for node in nodes_there[event.node or ""]:
+                yield event.model_copy(update={"node": node})
 
 
 def metric_events(
@@ -37,19 +37,9 @@ def metric_events(
         after = page[-1][0]
 
 
-def events_elsewhere(store: RunStore, elsewhere: Elsewhere, kinds: Collection[str]) -> Iterator[tuple[str, Event]]:
-    """What was reported by the tasks that made the results, each with its run, under the nodes' names here."""
-    for made_by, nodes_there in elsewhere.items():
-        after = 0
-        while page := store.events(made_by, after, kinds, nodes=nodes_there):
-            for _, event in page:
-                for node in nodes_there[event.node or ""]:
-                    yield made_by, event.model_copy(update={"node": node})
-            after = page[-1][0]
-
-
 def made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[str]]]:
-    """Where the results were made that the run took from the cache, those that are known there still."""
+    """By the run that made results which this one took from the cache, by the node there: the nodes here. Of a result
+    that is forgotten nothing."""
     cached = [task for task in store.tasks(run_id) if task.state == "cached"]
     results = {result.fingerprint: result for result in store.results.of({task.fingerprint for task in cached})}
     out: dict[str, dict[str, list[str]]] = {}

@@ -111,7 +111,7 @@ def bench(
         shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
         bfloat16 = trains_in_bfloat16(machine)
         if options.mixed_precision is None:
-            options = replace(options, mixed_precision=(bfloat16,))
+            options = replace(options, mixed_precision=(bool(bfloat16),))
         ctx = _context(folder, cores)
         report("preparing volumes")
         rows: list[BenchRow] = []

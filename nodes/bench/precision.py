@@ -20,10 +20,10 @@ _PATIENCE_S = 300.0
 """The framework's first import on a machine may take minutes."""
 
 
-def trains_in_bfloat16(machine: Machine) -> bool:
+def trains_in_bfloat16(machine: Machine) -> bool | None:
     """Whether it does so without a value of `mixed_precision`; nobody is asked where `machine` has no GPU.
 
-    Where the framework cannot be started it does not: then each row says why.
+    None where the framework does not answer.
     """
     if not machine.gpus:
         return False
@@ -38,9 +38,9 @@ def trains_in_bfloat16(machine: Machine) -> bool:
             timeout=_PATIENCE_S,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return False
+        return None
     # What libraries print comes before.
-    return said.returncode == 0 and said.stdout.split()[-1:] == [_YES]
+    return said.stdout.split()[-1:] == [_YES] if said.returncode == 0 else None
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from engine.declare.datasets import Dataset, TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.results import SIZES
+from engine.storage import is_url
 from engine.storage.files import size_problem
 from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import Place, place_at
@@ -84,7 +85,10 @@ def check_dataset(
     elif isinstance(dataset, VolumeParquet):
         yield from _check_parts(dataset, checked, threads, progress)
     elif isinstance(dataset, TrainedModel):
-        yield from check_model(Path(dataset.uri), checked)
+        if is_url(dataset.uri):
+            checked.remarks.append(f"{dataset.uri} lies in object storage: a model there is not read")
+        else:
+            yield from check_model(Path(dataset.uri), checked)
     else:
         raise UsageError(f"{dataset.kind} has nothing that could be verified", hint="Give a table or a model.")
 

@@ -204,6 +204,21 @@ def test_nodes_are_called_as_on_the_canvas(store: RunStore) -> None:
         assert (item.title, item.origins[0].name) == (called, called)
 
 
+def test_a_result_is_made_by_the_node_of_the_pipeline_that_made_it(store: RunStore) -> None:
+    """Whatever another one that takes it from the cache calls its own node."""
+    made_of = {"out": Report(uri="/w/data/Predict/0123456789abcdef/out")}
+    for name, title, state in (("first", "Baseline", "done"), ("second", "Ablation", "cached")):
+        document = pipeline(Node(id="a", type="Predict", title=title), name=name)
+        run_id = store.create_run(name, dump(document), {}, "local")
+        store.set_tasks(run_id, [("a", "Predict", title)])
+        if state == "done":
+            made_by = stored_result("f", node="a", node_type="Predict", run_id=run_id, pipeline=name, outputs=made_of)
+            store.results.put(made_by)
+        store.update_task(run_id, "a", state=state, fingerprint="f", outputs=made_of)
+    (item,) = read_lineage(store).items.values()
+    assert (item.origins[0].name, item.origins[0].pipeline) == ("Baseline", "first")
+
+
 def test_the_parts_of_a_split_differ_by_the_beginning_of_their_names() -> None:
     parts = {name: table(4).model_copy(update={"count": count}) for count, name in enumerate(("train", "test"))}
     found = lineage(made("split", outputs=parts), made("model", ["split.train"]))

@@ -128,8 +128,9 @@ def test_a_folder_without_a_model_is_reported_before_the_run(tmp_path: Path) -> 
         load_model(folder=str(tmp_path / "a"), ctx=context(tmp_path, "it"))
 
 
-def test_figures_that_cannot_be_read_are_reported_before_the_run(tmp_path: Path, trained: Path) -> None:
-    (trained / "history.json").write_text("[{")
+@pytest.mark.parametrize("history", ["[{", '{"a": 1}', "[3]", "7"])
+def test_figures_that_cannot_be_read_are_reported_before_the_run(tmp_path: Path, trained: Path, history: str) -> None:
+    (trained / "history.json").write_text(history)
     (found,) = looked_at(tmp_path, folder=str(trained)).problems
     assert found.code == "VF551"
     assert found.message.startswith(f"the figures of the model in {trained} cannot be read: ")

@@ -8,10 +8,9 @@ import zipfile
 from collections.abc import Mapping
 
 from engine.diagnostics.rule import CheckFailed
-from engine.document.checks import check
 from engine.document.pipeline import Pipeline
 from engine.document.resolve import resolve
-from engine.export.platforms import export_files
+from engine.export.platforms import export_files, problems
 from engine.export.source import file_stem
 from ui.build.catalogue import Catalogue
 from ui.protocol.commands import ExportCode
@@ -26,8 +25,7 @@ def code_of(pipeline: Pipeline, catalogue: Catalogue, studio: Studio, wanted: Ex
     """
     resolved = resolve(pipeline, catalogue.catalog, base=studio.base)
     profile = catalogue.profile(wanted.profile)
-    # Without a look at the disks: the file may be for another machine.
-    found = [*catalogue.catalog.problems, *check(resolved, None, profile).diagnostics]
+    found = [*catalogue.catalog.problems, *problems(wanted.target, resolved, profile)]
     if any(d.severity == "error" for d in found):
         raise CheckFailed(found)
     files = export_files(wanted.target, resolved, profile, {}, base=studio.base, workspace=studio.workspace.root)

@@ -195,7 +195,7 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
     place = PLACES[form.place]
     spark = place.backend == "spark"
     memory: object = form.memory.strip() or None
-    if isinstance(memory, str) and memory.isdigit():
+    if isinstance(memory, str) and memory.isdecimal() and len(memory) < 20:
         memory = int(memory)
     backend = None if place.backend == (ready or {}).get("backend", "embedded") else place.backend
     master = (form.master.strip() if not place.master or _is_local(form) else place.master) if spark else ""

@@ -137,7 +137,7 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     pressed = _buttons(name, form, start, ready, default, usable=item is not None and item.profile is not None)
     try:
         if pressed == "save":
-            _save(form, name, ready, revision)
+            _save(form, name, ready, written, revision)
         elif pressed == "delete" and name is not None:
             delete_profile(name, workspace, revision=revision)
             _tests.forget(name, workspace)
@@ -186,10 +186,14 @@ def _buttons(
     return out
 
 
-def _save(form: Form, name: str | None, ready: Mapping[str, Any] | None, revision: str) -> None:
+def _save(form: Form, name: str | None, ready: Mapping[str, Any] | None, written: Written, revision: str) -> None:
+    fields = fields_of(form, ready)
+    if form.stop_at_cost is None and form_of(form.name, written, ready).stop_at_cost is None:
+        # One that is badly written is an empty field: it stays, and the save is refused. Runs would have no limit.
+        del fields["stop_at_cost"]
     save_profile(
         form.name,
-        fields_of(form, ready),
+        fields,
         form.spark,
         studio().workspace,
         revision=revision,

@@ -121,7 +121,7 @@ def frame_of(rows: Sequence[PriceRow]) -> Any:
 
 def gpus_of(machine: Machine) -> str:
     """`2 x NVIDIA T4`; "" without one."""
-    return f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
+    return f"{machine.gpus} x {machine.gpu}".removesuffix(" x ") if machine.gpus else ""
 
 
 def links_of(source: str) -> Iterator[str]:
@@ -189,8 +189,11 @@ def own_row(base: Machine, price: float | None, spot: float | None, currency: st
         raise UsageError(f"{_TITLES['price_per_hour']}: there is none", hint="Write what an hour costs you: 0.384.")
     written = io.StringIO()
     row = csv.writer(written)
-    row.writerow(("name", *_FIELDS))
-    row.writerow(("x", price, "" if spot is None else spot, currency, date, source))
+    given = dict(zip(_FIELDS, (price, spot, currency, date, source), strict=True))
+    row.writerow(COLUMNS)
+    # What is in the table stays as it is written there; the name of a benchmark is new to it.
+    base_fields = vars(base) if base.origin == "measured" else {"name": "x"}
+    row.writerow("" if (value := (base_fields | given).get(name)) is None else value for name in COLUMNS)
     try:
         (found,) = read_machines(Path("row"), written.getvalue().encode())
     except UsageError as error:

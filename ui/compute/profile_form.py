@@ -170,8 +170,10 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     problems("machine", "price_per_hour", "currency", "storage_root", "spot")
     _units_and_limits(form, start, profile)
     problems("price_per_dbu", "dbu_per_hour", "stop_after", "stop_at_cost")
-    if profile is not None and profile.stop_at_cost is not None and not profile.hourly_price:
-        unpriced = "an hour costs 0" if profile.hourly_price is not None else "what an hour costs is not known"
+    # A machine's own price, and that of its units, are looked up when the profile is saved.
+    known = form.price_per_hour or form.machine or form.price_per_dbu
+    if form.stop_at_cost is not None and not known:
+        unpriced = "an hour costs 0" if form.price_per_hour is not None else "what an hour costs is not known"
         advice = "Choose a machine type with a price or write a price an hour; or stop after a time."
         st.html(
             notice("warning", f"{TITLES['stop_at_cost']}: {unpriced}, so runs with this limit cannot start.", advice)

@@ -6,19 +6,19 @@ which are read once.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, TypeVar
 
 import streamlit as st
 from pydantic import ValidationError
 
 from engine.declare.events import Artifact, Event, Facts, Metrics, RunStateChanged, SystemSample, TaskStateChanged
-from engine.store.reported import events_elsewhere, made_elsewhere
+from engine.store.reported import made_elsewhere
 from engine.store.runs import RunStore
 from engine.store.stretches import Move
 from ui.studio_context import studio
@@ -62,6 +62,18 @@ class Series:
 
 
 @dataclass
+class _Left:
+    """What is still to be read of a run that made results: the events after `after`, of its `nodes`.
+
+    By each of these: the nodes here that have its result.
+    """
+
+    made_by: str
+    nodes: Mapping[str, Sequence[str]]
+    after: int = 0
+
+
+@dataclass
 class Feed:
     """One run's metrics, system samples, state changes, facts and artifacts."""
 
@@ -83,17 +95,23 @@ class Feed:
     """Nodes that were taken from the cache since it was last asked where their results were made."""
     _made_by: dict[str, str] = field(default_factory=dict)
     """By node, the run that made the result which this one took from the cache."""
-    _elsewhere: list[Iterator[tuple[str, Event]]] = field(default_factory=list, compare=False, repr=False)
+    _elsewhere: list[_Left] = field(default_factory=list)
     """What is still to be read of these runs."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+    """After a click a page's old script may still be reading when the new one begins."""
 
     @property
     def makers(self) -> dict[str, str]:
         """By node, the id of the earlier run whose curves and files are shown for it, since that made its result."""
-        told = {node for node, _ in self.metrics} | self.artifacts.keys()
-        return {node: run for node, run in self._made_by.items() if node in told}
+        shown = {node for node, _ in self.metrics} | self.artifacts.keys()
+        return {node: run for node, run in self._made_by.items() if node in shown}
 
     def read(self, store: RunStore) -> bool:
         """Take in the events since the last reading; False when there were none."""
+        with self._lock:
+            return self._read(store)
+
+    def _read(self, store: RunStore) -> bool:
         taken = 0
         while taken < _MOST_AT_ONCE:
             page = store.events(self.run_id, self.cursor, _KINDS, _PAGE)
@@ -106,13 +124,17 @@ class Feed:
                 self._look_elsewhere(store)
                 break
         while self._elsewhere and taken < _MOST_AT_ONCE:
+            left, limit = self._elsewhere[0], min(_PAGE, _MOST_AT_ONCE - taken)
+            found: list[tuple[int, Event]] = []
             # What another version has written may not be readable: then there is less to see of that run, no more.
             with suppress(ValidationError):
-                for made_by, event in islice(self._elsewhere[0], _MOST_AT_ONCE - taken):
-                    taken += 1
-                    if self._made_by.get(event.node or "") == made_by:
-                        self._keep(event)
-            if taken < _MOST_AT_ONCE:
+                found = store.events(left.made_by, left.after, _KINDS_ELSEWHERE, limit, left.nodes)
+            for left.after, event in found:
+                for node in left.nodes[event.node or ""]:
+                    if self._made_by.get(node) == left.made_by:
+                        self._keep(event.model_copy(update={"node": node}))
+            taken += len(found)
+            if len(found) < limit:
                 self._elsewhere.pop(0)
         return taken > 0
 
@@ -120,16 +142,16 @@ class Feed:
         """Find out which runs made the results of the nodes that were taken from the cache since the last time."""
         if not self._cached:
             return
-        wanted: dict[str, dict[str, list[str]]] = {}
         for made_by, nodes_there in made_elsewhere(store, self.run_id).items():
+            wanted: dict[str, list[str]] = {}
             for there, nodes in nodes_there.items():
                 for node in self._cached.intersection(nodes):
                     self._forget(node)  # what an earlier attempt reported is not of this result
                     self._made_by[node] = made_by
-                    wanted.setdefault(made_by, {}).setdefault(there, []).append(node)
+                    wanted.setdefault(there, []).append(node)
+            if wanted:
+                self._elsewhere.append(_Left(made_by, wanted))
         self._cached.clear()
-        if wanted:
-            self._elsewhere.append(events_elsewhere(store, wanted, _KINDS_ELSEWHERE))
 
     def _forget(self, node: str) -> None:
         self._made_by.pop(node, None)

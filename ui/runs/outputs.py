@@ -89,7 +89,7 @@ def model_code(model: TrainedModel, file: str = "volume.npy") -> str:
     folder, spec = model.uri, model.spec
     # Another framework's model has neither. One in object storage cannot be looked at here, and MLflow reads it there.
     by_keras, by_mlflow = Path(folder, _KERAS_MODEL).is_file(), is_url(folder) or Path(folder, _MLFLOW_MODEL).is_dir()
-    if spec.transforms or file != "volume.npy" or not (by_keras or by_mlflow):
+    if not is_url(folder) and (spec.transforms or file != "volume.npy" or not (by_keras or by_mlflow)):
         how = f", after {safe(words_of(spec.transforms))}" if spec.transforms else ""
         return "\n".join(
             [
@@ -118,13 +118,15 @@ def model_code(model: TrainedModel, file: str = "volume.npy") -> str:
         f"volume = np.load({file!r}).reshape({axes!r})  # a file of shape {spec.shape!r}",
         "print(model.predict(volume[np.newaxis]))",
     ]
+    if spec.transforms:
+        lines.append(f"# a volume must have gone through {safe(words_of(spec.transforms))} before")
     if spec.classes:
         lines.append(f"# the probabilities of {', '.join(map(repr, spec.classes[:12]))}")
     return "\n".join(lines)
 
 
 def table_code(table: Dataset) -> dict[str, str]:
-    """By program, the code that reads the table: pandas, Spark and DuckDB; Voxelflow first, where it is in batches.
+    """By program, the code that reads the table: pandas, Spark, DuckDB, and Voxelflow in batches, first for a part.
 
     Other programs read all rows of a table, also where the dataset is a part of it: they say so.
     """
@@ -166,9 +168,10 @@ def table_code(table: Dataset) -> dict[str, str]:
     code = {"pandas": "\n".join(pandas), "Spark": spark, "DuckDB": "\n".join(duckdb)}
     if not isinstance(table, VolumeDelta):
         return code
-    if table.selections:
-        for program, sign in (("pandas", "#"), ("Spark", "#"), ("DuckDB", "--")):
-            code[program] = f"{sign} {whole_table(table)}\n{code[program]}"
+    if not table.selections:
+        return {**code, "Voxelflow": _loading(table)}
+    for program, sign in (("pandas", "#"), ("Spark", "#"), ("DuckDB", "--")):
+        code[program] = f"{sign} {whole_table(table)}\n{code[program]}"
     return {"Voxelflow": _loading(table), **code}
 
 
@@ -183,6 +186,7 @@ def _loading(table: VolumeDelta) -> str:
             "import voxelflow",
             "",
             f"data = voxelflow.VolumeDelta.model_validate_json({table.model_dump_json()!r})",
+            "# Volumes without a label are left out.",
             "with voxelflow.load(data, batch_size=32, training=False) as batches:",
             "    for batch in batches:",
             "        print(batches.ids(batch.rows), batch.volumes.shape, batch.labels)",

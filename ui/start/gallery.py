@@ -67,7 +67,7 @@ def volumes() -> tuple[Volumes, ...]:
 
 def typed(command: str) -> str:
     """Commands as a person types them in a terminal of their own: with this environment's programs."""
-    here = Path(sys.executable)
+    here = Path(sys.executable or "python")
     own = here.with_name("voxelflow")
     programs = {"python": here, "voxelflow": own if own.is_file() else Path("voxelflow")}
     lines = (line.partition(" ") for line in command.strip().splitlines())

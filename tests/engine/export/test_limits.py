@@ -97,6 +97,16 @@ def test_each_platform_stops_at_the_smaller_of_both(
 
 
 @pytest.mark.parametrize(
+    ("limit", "minutes"), [({}, 7200), ({"stop_after_s": 172800}, 2880), ({"stop_after_s": 9e9}, 7200)]
+)
+def test_a_runner_with_gpus_may_work_for_days(mine: Catalog, limit: dict[str, Any], minutes: int) -> None:
+    profile = limited(gpus=1, **limit)
+    assert stops_after("github", profile, mine) == minutes * 60
+    workflow = files_of("github", words(), profile, mine)[".github/workflows/words.yml"]
+    assert ("GitHub itself ends a job on a machine of its own after 360" in head(workflow)) is bool(limit)
+
+
+@pytest.mark.parametrize(
     ("profile", "fields", "price"),
     [
         # The price of a machine type and Databricks' units are of each machine.

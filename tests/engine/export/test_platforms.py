@@ -19,10 +19,10 @@ from platforms import check_databricks, check_github, check_kubernetes, lint_git
 import nodes
 from engine.catalog import Catalog, build_catalog
 from engine.document.find import shipped_pipelines
-from engine.document.pipeline import Node, Pipeline, read_pipeline
+from engine.document.pipeline import Edge, Node, Pipeline, read_pipeline
 from engine.document.resolve import resolve
 from engine.errors import UsageError
-from engine.export.platforms import PLATFORMS, platform_files
+from engine.export.platforms import PLATFORMS, platform_files, problems
 from engine.export.write import write
 from engine.export.yaml_text import to_yaml
 from engine.observe.paths import allowed_places
@@ -240,6 +240,21 @@ def test_a_cluster_on_databricks_grows_from_fewest_to_most(mine: Catalog) -> Non
     assert workers(mine, instances="7") == 7
     # What dynamic allocation would be limited to says nothing while it is off.
     assert workers(mine, enabled="false", maxExecutors="infinity") == 2
+
+
+def test_executors_that_come_and_go_are_the_size_of_a_cluster_on_databricks() -> None:
+    pipeline = Pipeline(
+        name="train",
+        nodes=[
+            Node(id="table", type="DeltaTable", params={"table": "/t"}),
+            Node(id="train", type="TrainResNet3D"),
+        ],
+        edges=[Edge.model_validate({"from": "table.out", "to": "train.data"})],
+    )
+    resolved = resolve(pipeline, build_catalog(nodes.BUILT_IN), {}, base=Path("/base"))
+    elastic = CLUSTER.model_copy(update={"spark": {**CLUSTER.spark, "spark.dynamicAllocation.enabled": "true"}})
+    codes = {target: [each.code for each in problems(target, resolved, elastic)] for target in ("python", *PLATFORMS)}
+    assert [target for target, found in codes.items() if "VF314" not in found] == ["databricks"]
 
 
 def test_a_databricks_profile_names_the_machines_and_goes_nowhere_else(mine: Catalog) -> None:

@@ -93,6 +93,13 @@ def test_a_row_without_figures_is_of_a_machine_that_has_them(machines: list[Mach
     assert doubts(machines, SHIPPED) == []
 
 
+@pytest.mark.timeout(60)
+def test_names_that_count_thousands_of_machines_are_compared_with_few() -> None:
+    """Their numbers say no size: each would be doubted by all others."""
+    machines = [_machine(f"vm-{number:05d}", 1.0) for number in range(1, 3_000)]
+    assert 0 < len(doubts(machines, SHIPPED)) <= 3 * len(machines)
+
+
 def test_sizes_are_told_by_their_cores() -> None:
     (said,) = doubts(
         [_row("x1.small", 1.0, cores=4), _row("x1.xlarge", 1.0, cores=4), _row("x1.2xlarge", 1.0, cores=16)], []

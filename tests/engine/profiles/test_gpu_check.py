@@ -68,6 +68,7 @@ def found(profile: Profile, workspace: Workspace) -> dict[str, Check]:
         (1, 0, True, "-1", False, "it sees 0 of the profile's 1 GPU", "CUDA_VISIBLE_DEVICES"),
         (1, 0, True, "", False, "it sees 0 of the profile's 1 GPU", "CUDA_VISIBLE_DEVICES"),
         (2, 0, True, "0, -1, 1", False, "it sees 0 of the profile's 2 GPUs", "CUDA_VISIBLE_DEVICES"),
+        (1, 0, True, "5", False, "it sees 0 of the profile's 1 GPU", "CUDA_VISIBLE_DEVICES is '5'"),
         # As schedulers set it: not what keeps TensorFlow from seeing it.
         (1, 0, True, "0", False, "it sees 0 of the profile's 1 GPU", INSTALL),
         (1, 0, True, "GPU-8932f937-d72c", False, "it sees 0 of the profile's 1 GPU", INSTALL),

@@ -164,6 +164,13 @@ def test_a_model_that_is_gone_is_damage(tmp_path: Path) -> None:
     assert (damage.file, damage.kind, damage.problem) == (model.uri, "model", "it is gone")
 
 
+def test_a_model_in_object_storage_is_not_called_damaged() -> None:
+    model = TrainedModel(uri="az://container/model", spec=VolumeSpec(shape=(2, 2), dtype="float32"))
+    checked = Checked()
+    assert list(check_dataset(model, checked)) == []
+    assert checked.remarks == ["az://container/model lies in object storage: a model there is not read"]
+
+
 def test_a_flipped_bit_in_a_compressed_file_of_a_model_is_damage_and_no_crash(tmp_path: Path) -> None:
     """zlib notices first that the bits make no sense."""
     path = tmp_path / "best_state.npz"

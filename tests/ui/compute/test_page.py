@@ -106,8 +106,32 @@ def test_a_limit_of_cost_without_a_price_is_said_at_its_field(app: Open, workspa
     page = app("compute", profile="mine")
     assert "Stop at a cost: what an hour costs is not known, so runs with this limit cannot start." in html(page)
     page.number_input(key="compute_draft_price").set_value(1.5).run()
+    assert "cannot start" not in html(page), "before it is saved"
     page.button(key="compute_save").click().run()
     assert "cannot start" not in html(page)
+
+
+def test_a_limit_that_is_badly_written_is_not_taken_out_by_a_save(app: Open, workspace: Workspace) -> None:
+    """Runs would have none."""
+    file = workspace.root / "profiles.toml"
+    file.write_text("[mine]\nstop_at_cost = inf\n")
+    page = app("compute", profile="mine")
+    page.number_input(key="compute_draft_cores").set_value(1).run()
+    page.button(key="compute_save").click().run()
+    assert "stop_at_cost = inf" in file.read_text()
+    assert "Stop at a cost:" in html(page)
+    page.number_input(key="compute_draft_stop_cost").set_value(20).run()
+    page.number_input(key="compute_draft_price").set_value(1.5).run()
+    page.button(key="compute_save").click().run()
+    assert find_profile("mine", workspace).stop_at_cost == 20
+
+
+@pytest.mark.parametrize("memory", ["²", "9" * 5000])
+def test_a_memory_that_is_no_number_is_said_and_the_page_goes_on(app: Open, workspace: Workspace, memory: str) -> None:
+    (workspace.root / "profiles.toml").write_text(f'[mine]\nmemory = "{memory}"\n')
+    page = app("compute", profile="mine")
+    assert not page.exception
+    assert [heading for heading in ("Prices", "This machine") if heading not in html(page)] == []
 
 
 def test_a_profile_begins_with_a_machine_of_the_whitepaper(app: Open, workspace: Workspace) -> None:

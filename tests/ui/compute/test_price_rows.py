@@ -17,6 +17,7 @@ from ui.compute.price_rows import (
     PriceRow,
     base_of,
     frame_of,
+    gpus_of,
     links_of,
     matching,
     own_row,
@@ -62,6 +63,12 @@ def test_words_and_gpus_choose_the_rows() -> None:
     assert with_gpu == [row for row in rows if row.machine.gpus]
     assert 0 < len(with_gpu) < len(rows)
     assert matching(rows, "quantum", with_gpu=False) == []
+
+
+def test_gpus_are_counted_and_named() -> None:
+    cases = ((0, "", ""), (2, "NVIDIA T4", "2 x NVIDIA T4"), (1, "", "1"), (1, "Intel Flex", "1 x Intel Flex"))
+    for gpus, gpu, said in cases:
+        assert gpus_of(Machine("m", gpus=gpus, gpu=gpu)) == said
 
 
 def test_the_table_has_figures_as_numbers_and_prices_with_their_currency() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored_results import stored_result
@@ -205,6 +208,40 @@ def test_what_another_version_reported_breaks_nothing(store: RunStore, run_id: s
     assert feed.read(store)
     assert feed.artifacts == {}
     assert not feed.read(store), "nothing is tried again"
+
+
+def test_what_could_not_be_read_is_read_the_next_time(
+    store: RunStore, run_id: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_tasks(run_id, [("a", "T", "")])
+    _set(store, run_id, "a", "cached")
+    feed, events = Feed(run_id), store.events
+
+    def locked(of_run: str, *given: Any) -> Any:
+        if of_run == made_by:
+            raise sqlite3.OperationalError("database is locked")
+        return events(of_run, *given)
+
+    monkeypatch.setattr(store, "events", locked)
+    with pytest.raises(sqlite3.OperationalError):
+        feed.read(store)
+    monkeypatch.setattr(store, "events", events)
+    assert feed.read(store)
+    assert feed.metrics["a", "loss"].values == [1.0, 0.5]
+
+
+def test_two_scripts_of_a_page_read_at_once(
+    store: RunStore, run_id: str, made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a click the old one may go on for a while."""
+    monkeypatch.setattr(feed_module, "_PAGE", 7)
+    store.add_events(made_by, _loss("there", *[1.0] * 500))
+    store.set_tasks(run_id, [("a", "T", "")])
+    _set(store, run_id, "a", "cached")
+    feed = Feed(run_id)
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(lambda _: feed.read(store), range(4))) == 1
+    assert len(feed.metrics["a", "loss"].steps) == 500
 
 
 def test_a_resumed_run_that_works_again_has_its_own_curves(store: RunStore, run_id: str, made_by: str) -> None:

@@ -107,6 +107,14 @@ def test_a_model_that_no_other_program_reads_is_asked_as_the_command_does(tmp_pa
     assert "[Path('FILE')]" in model_code(TrainedModel(uri=str(tmp_path), spec=SPEC), "FILE")
 
 
+def test_a_model_in_object_storage_is_loaded_by_mlflow_and_its_transforms_are_named() -> None:
+    spec = SPEC.model_copy(update={"transforms": TransformParameters(normalise="min-max").chain()})
+    code = model_code(TrainedModel(uri="s3://bucket/model", spec=spec), "FILE")
+    compile(code, "code", "exec")
+    assert "load_model('s3://bucket/model/mlflow_model')" in code
+    assert "# a volume must have gone through min-max before" in code
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_code_for_a_model_does_the_transforms_of_its_training(tmp_path: Path) -> None:

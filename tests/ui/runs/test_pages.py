@@ -245,7 +245,7 @@ def test_a_table_is_opened_with_the_code_that_reads_it(app: Open, store: RunStor
     for words in ("Maker", "5 volumes", "/gone/table"):
         assert words in shown
     code = {tab.label: "\n".join(each.value for each in tab.code) for tab in page.tabs if tab.code}
-    assert list(code) == ["Voxelflow", "pandas", "Spark", "DuckDB"]
+    assert list(code) == ["pandas", "Spark", "DuckDB", "Voxelflow"]
     assert "DeltaTable('/gone/table', version=3)" in code["pandas"]
     assert ".option(\"versionAsOf\", 3).load('/gone/table')" in code["Spark"]
     assert "ATTACH '/gone/table' AS volumes (TYPE delta, VERSION 3);" in code["DuckDB"]
