@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import WAIT_S
 
 from engine.errors import ExecutionError, UsageError
 from engine.spark import jars
@@ -122,7 +123,7 @@ def test_a_repository_that_falls_silent_is_named_with_the_file(
             self.send_header("Content-Length", "1000000")
             self.end_headers()
             self.wfile.write(b"PK")
-            over.wait(60)
+            over.wait(WAIT_S)
 
         def log_message(self, *_: Any) -> None: ...
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from volume_sets import flip_a_bit, labels_for, make_delta, make_parquet, some_volumes, write_file
+from waiting import WAIT_S
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError
@@ -110,6 +111,6 @@ def test_an_epoch_that_is_left_beside_damage_ends(tmp_path: Path, capfd: pytest.
     reader.stop()
     joining = threading.Thread(target=reader.join, daemon=True)
     joining.start()
-    joining.join(60)
+    joining.join(WAIT_S)
     assert not joining.is_alive()
     assert "Traceback" not in capfd.readouterr().err
