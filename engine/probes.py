@@ -95,8 +95,9 @@ class StorageProbe(BaseModel):
     epoch_files: int
     """Files in the epoch that is predicted, each of `epoch_file_bytes`."""
     epoch_file_bytes: int
-    epoch_is: Literal["found", "given", "an example"]
-    """Where these numbers are from: the place itself; the person or the node's input; neither."""
+    epoch_is: Literal["found", "like those found", "given", "an example"]
+    """Where these numbers are from: the place itself; of it the size alone, since there were too many to count; the
+    person or the node's input; neither."""
 
     @property
     def epoch_one_by_one_s(self) -> float:
@@ -131,8 +132,11 @@ class StorageProbe(BaseModel):
 
     def meaning(self) -> list[str]:
         """What the figures mean, in sentences."""
-        whose = ", say," if self.epoch_is == "an example" else " your"
-        epoch = f"{whose} {plural(self.epoch_files, 'files')} of {size(self.epoch_file_bytes)}"
+        files, each = plural(self.epoch_files, "files"), size(self.epoch_file_bytes)
+        epoch = {
+            "an example": f", say, {files} of {each}",
+            "like those found": f", say, {files} like yours, of {each},",
+        }.get(self.epoch_is, f" your {files} of {each}")
         small, at_once, random = self.small_reads, self.small_reads_at_once, self.random_reads_at_once
         out = [
             f"From here an epoch of{epoch} takes {duration(self.epoch_one_by_one_s)} one by one,"

@@ -23,7 +23,7 @@ _SIZE = re.compile(r"(?P<before>^Standard_[A-Z]+|\.|-)(?P<size>\d*)(?=xlarge|[a-
 """The size in a machine's name: `Standard_D16ads_v5`, `m5.2xlarge`, `n1-standard-8`."""
 _COUNTED = re.compile(r"Standard_DS?\d+(_v2)?$", re.IGNORECASE)
 """Names that count sizes: `Standard_DS5_v2` has four times the cores of `Standard_DS3_v2`."""
-_UNLIKE = 1.75
+UNLIKE = 1.75
 """Prices for each core of one family differ by less; several GPUs on one machine, too."""
 _NEIGHBOURS = 20
 """So many smaller and larger ones of a family are compared with a machine."""
@@ -95,7 +95,7 @@ def _doubts(
     before = others.get(machine.key.casefold())
     if before is not None and before.currency == machine.currency and _older(machine.date, before.date):
         was = before.price_per_hour or 0.0
-        if was and not 1 / _UNLIKE < price / was < _UNLIKE:
+        if was and not 1 / UNLIKE < price / was < UNLIKE:
             yield f"{shown} is older than what is known: {hourly(was, before.currency)}, as of {before.date}"
     for other in beside:
         times = _unlike(machine, other)
@@ -131,7 +131,7 @@ def _unlike(larger: Machine, smaller: Machine) -> float:
     if (larger.gpus or 0) != (smaller.gpus or 0) * times:
         return 0.0
     price, other = larger.price_per_hour or 0.0, smaller.price_per_hour or 0.0
-    return 0.0 if other and 1 / _UNLIKE < price / other / times < _UNLIKE else times
+    return 0.0 if other and 1 / UNLIKE < price / other / times < UNLIKE else times
 
 
 def _alike(machine: Machine) -> object:
@@ -181,7 +181,7 @@ def _storage_doubts(price: StoragePrice, known: list[StoragePrice]) -> Iterator[
     alike = [each for each in known if (*each.key[:2], each.currency) == (*price.key[:2], price.currency)]
     same = next((each for each in alike if each.key == price.key), None)
     before = same.per_10000_reads if same is not None and _older(price.date, same.date) else None
-    if same is not None and reads and before and not 1 / _UNLIKE < reads / before < _UNLIKE:
+    if same is not None and reads and before and not 1 / UNLIKE < reads / before < UNLIKE:
         yield f"{price.name} is older than what is known: {_amount(before, same)} for 10,000 reads, as of {same.date}"
     for column, of in (
         ("per_10000_reads", "for 10,000 reads"),

@@ -23,7 +23,7 @@ from nodes.storage_probe.parameters import EXAMPLE, Epoch, ProbeParameters
 
 if TYPE_CHECKING:
     from engine.declare.datasets import VolumeSpec
-    from nodes.storage_probe.target import Target
+    from nodes.storage_probe.target import Target, VolumesThere
 
 LARGEST_FILE = 16 << 20
 """Larger volumes are measured with files of this size."""
@@ -72,8 +72,7 @@ def probe_place(
     began, measured_at = time.monotonic(), time.time()
     report("looking for volumes")
     if epoch is None:
-        found = target.volumes_there()
-        epoch = EXAMPLE if found is None else Epoch(*found, "found")
+        epoch = _epoch_there(target.volumes_there())
     work = _Work(target, parameters, epoch, cores, check)
     with target.opened():
         report("writing")
@@ -115,6 +114,16 @@ def probe_place(
         epoch_file_bytes=epoch.file_bytes,
         epoch_is=epoch.origin,
     )
+
+
+def _epoch_there(found: VolumesThere) -> Epoch:
+    """The epoch of the volumes that lie in the place; an example where there are none."""
+    if not found.bytes:
+        return EXAMPLE
+    each = max(1, found.bytes // found.count)
+    if found.all_counted:
+        return Epoch(found.count, each, "found")
+    return Epoch(max(found.count, EXAMPLE.files), each, "like those found")
 
 
 class _Work:

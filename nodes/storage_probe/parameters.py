@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from engine.declare.parameters import Advanced, Range, Unit
 
-Origin = Literal["found", "given", "an example"]
+Origin = Literal["found", "like those found", "given", "an example"]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import DataError, UsageError
@@ -40,6 +41,15 @@ _REMOTE_STREAMS = 32
 """Objects in flight, as NumpyToParquet has them."""
 _LOOK_S = 2.0
 """How long is looked for volumes in the place."""
+
+
+@dataclass(frozen=True)
+class VolumesThere:
+    """The `.npy` files of a place, and their bytes; fewer than there are, where not all were counted."""
+
+    count: int
+    bytes: int
+    all_counted: bool = True
 
 
 class Target(ABC):
@@ -87,9 +97,8 @@ class Target(ABC):
         return None
 
     @abstractmethod
-    def volumes_there(self) -> tuple[int, int] | None:
-        """How many `.npy` files lie in the place, and their mean size; None when there are none, or too many to count
-        them all in a moment."""
+    def volumes_there(self) -> VolumesThere:
+        """The `.npy` files that lie in the place, as many as are found in a moment."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
@@ -161,14 +170,16 @@ class LocalTarget(Target):
     def space(self) -> int:
         return shutil.disk_usage(self._root).free
 
-    def volumes_there(self) -> tuple[int, int] | None:
-        def sizes() -> Iterator[int]:
+    def volumes_there(self) -> VolumesThere:
+        def sizes() -> Iterator[int | None]:
             for folder, below, names in os.walk(self._root):
                 below[:] = [name for name in below if not name.startswith(".")]
                 for name in names:
-                    with suppress(OSError):
-                        if name.lower().endswith(".npy") and not name.startswith("."):
-                            yield os.stat(os.path.join(folder, name)).st_size
+                    bytes_there = None
+                    if _is_volume(name):
+                        with suppress(OSError):
+                            bytes_there = os.stat(os.path.join(folder, name)).st_size
+                    yield bytes_there
 
         return _counted(sizes())
 
@@ -235,12 +246,8 @@ class RemoteTarget(Target):
             for _ in pool.map(lambda found: (self._folder / found.path).unlink(missing_ok=True), self._folder.walk()):
                 pass
 
-    def volumes_there(self) -> tuple[int, int] | None:
-        return _counted(
-            found.size
-            for found in self._root.walk()
-            if found.path.lower().endswith(".npy") and not any(part.startswith(".") for part in found.path.split("/"))
-        )
+    def volumes_there(self) -> VolumesThere:
+        return _counted(found.size if _is_volume(found.path) else None for found in self._root.walk())
 
     def write(self, name: str, data: bytes) -> None:
         (self._folder / name).write_bytes(data)
@@ -262,10 +269,16 @@ class RemoteTarget(Target):
         return open_files(DataFiles(tuple(by_url), spec, RemoteFiles(by_url, cached=False)), self.place, cores)
 
 
-def _counted(sizes: Iterator[int]) -> tuple[int, int] | None:
+def _is_volume(path: str) -> bool:
+    return path.lower().endswith(".npy") and not any(part.startswith(".") for part in path.split("/"))
+
+
+def _counted(sizes: Iterator[int | None]) -> VolumesThere:
+    """`sizes` are those of all files that lie there, None of one that is no volume: it takes its time, too."""
     count, total, until = 0, 0, time.monotonic() + _LOOK_S
     for size in sizes:
-        count, total = count + 1, total + size
+        if size is not None:
+            count, total = count + 1, total + size
         if time.monotonic() > until:
-            return None
-    return (count, total // count) if total else None
+            return VolumesThere(count, total, all_counted=False)
+    return VolumesThere(count, total)

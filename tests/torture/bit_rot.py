@@ -15,8 +15,9 @@ from tests.torture.stages import stages_of
 _KEPT_BY_OTHERS = re.compile(r"(.*/)?(lock|gate|\w+\.lock)|locks/.*|.*\.log|runs\.db-shm|workspace\.json")
 """Nothing is in them, nobody reads them, or a person writes them."""
 _MADE_OF_A_MODEL = re.compile(r".*(model|train|predict|evaluat|report).*", re.IGNORECASE)
-_MODELS = 1 / 4
-"""The share of rounds after which a model, its predictions and reports are asked for again."""
+_MODELS, _SOURCES = 1 / 4, 1 / 5
+"""The shares of rounds after which a model, its predictions and reports are asked for again; and the pipeline whose
+volumes come in other ways."""
 _PAGES = 2 / 3
 """The share of rounds that strike a part of a table's file, or its log."""
 
@@ -36,7 +37,9 @@ class BitRot(Kind):
     def play(self, seed: int) -> str:
         dice = random.Random(f"rot {seed}")
         # The run with more volumes reads no model and no predictions.
-        self._stage = self._stages.again if dice.random() < _MODELS else self._grown
+        roll = dice.random()
+        others = self._stages.sources_again if roll < _MODELS + _SOURCES else self._grown
+        self._stage = self._stages.again if roll < _MODELS else others
         self._stages.set(self._stage)
         kept = _MADE_OF_A_MODEL if self._stage is self._stages.again else None
         victim, section = choose(self._scene.workspace, dice, kept)

@@ -19,6 +19,7 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 from building import box, pipeline
 from forked_programs import PROGRAM, ForkedPopen, Forks
 from volumes import write_volumes
@@ -35,7 +36,10 @@ PATIENCE_S = 300.0
 STORAGE = ("folder", "convert", "table", "optimize")
 MODELS = ("split", "train", "predict", "evaluate", "report")
 REGISTER = "register"
-SOURCES = ("made", "made_parts", "cubes", "cut", "patches", "chosen", "chosen_parts", "foreign", "foreign_table")
+SOURCES = (
+    "made", "made_parts", "cubes", "cut", "patches", "chosen", "chosen_parts", "foreign", "foreign_table", "given",
+    "given_table",
+)  # fmt: skip
 """Nodes that volumes come from in other ways."""
 NODES = (*STORAGE, *MODELS, REGISTER, *SOURCES)
 _CUBES, _FOREIGN, _PATCH = 3, 24, 8
@@ -91,6 +95,15 @@ class Scene:
         }
         deltalake.write_deltalake(str(self.root / "foreign"), pa.table(columns), partition_by=["label"])
         shutil.rmtree(self.root / "written")
+        bytes_of = {name: volume.tobytes() for name, volume in foreign.items()}
+        stored = {**columns, "label": pa.array(columns["label"], pa.float32())}
+        stored["volume"] = pa.array(bytes_of.values(), pa.binary(len(next(iter(bytes_of.values())))))
+        del stored["image"]
+        (self.root / "given").mkdir()
+        for begin in range(0, _FOREIGN, 8):
+            part = pa.table(stored).slice(begin, 8)
+            # Without checksums nobody could find a flipped bit.
+            pq.write_table(part, self.root / "given" / f"{begin}.parquet", write_page_checksum=True)
         taken = [(name, label_of(name), hash_of(cube[..., [3, 0]].tobytes())) for name, cube in cubes.items()]
         foreign_rows = rows_of({name: volume.astype("float64").tobytes() for name, volume in foreign.items()})
         return {
@@ -99,6 +112,8 @@ class Scene:
             "chosen_parts": sorted(taken),
             "foreign": foreign_rows,
             "foreign_table": foreign_rows,
+            "given": rows_of(bytes_of),
+            "given_table": rows_of(bytes_of),
         }
 
     def write(self, document: Pipeline) -> None:
@@ -272,8 +287,12 @@ def sources_document(root: Path) -> Pipeline:
         box("chosen_parts", "NumpyToParquet", row_group_rows=8, target_file_mb=1),
         box("foreign", "ConvertTable", table=str(root / "foreign"), shape=list(SHAPE), target_file_mb=1),
         box("foreign_table", "ParquetToDelta", mode="copy"),
+        box("given", "ParquetFolder", folder=str(root / "given"), shape=list(SHAPE), dtype="float32"),
+        box(
+            "given_table", "ParquetToDelta", mode="copy"
+        ),  # a link to a file that is there before is in no log of writes
         wires="made.out>made_parts.files cubes.out>cut.files cut.out>patches.parquet cubes.out>chosen.volumes"
-        " chosen.out>chosen_parts.files foreign.out>foreign_table.parquet",
+        " chosen.out>chosen_parts.files foreign.out>foreign_table.parquet given.out>given_table.parquet",
     )
 
 

@@ -73,6 +73,7 @@ class Stages:
         others = scene.fill_sources()
         scene.write(sources_document(scene.root))
         sources = self._stage("sources", SOURCES, SOURCES, others)
+        self.sources_again = self._stage("sources-again", (), SOURCES, others)
         scene.clear()
         scene.fill()
         scene.write(storage_document(scene.source))

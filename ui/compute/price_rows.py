@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from engine.bench.compare import Point
 from engine.errors import UsageError
 from engine.prices import COLUMNS, Machine, MachineTable, read_machines
-from engine.text import hourly, moment, plural
+from engine.prices.doubts import UNLIKE
+from engine.text import hourly, moment, number, plural
 
 SENT_MB = 5
 """The largest file that is taken from a browser: the machines of all providers in all regions are less."""
@@ -200,6 +201,15 @@ def own_row(base: Machine, price: float | None, spot: float | None, currency: st
         field, _, what = error.message.partition("line 2, ")[2].partition(": ")
         raise UsageError(f"{_TITLES.get(field, field)}: {what}", hint=error.hint) from None
     return replace(base, **{field: getattr(found, field) for field in _FIELDS})
+
+
+def far_from(new: Machine, shown: Machine) -> list[str]:
+    """That a price is far from the one that the table shows for the machine: most likely a slip."""
+    price, known = new.price_per_hour, shown.price_per_hour
+    if not price or not known or new.currency != shown.currency or 1 / UNLIKE < price / known < UNLIKE:
+        return []
+    ratio = number(float(f"{price / known:.3g}"))
+    return [f"{new.key} at {hourly(price, new.currency)} is {ratio} times what the table has ({price_of(shown)})"]
 
 
 def base_of(row: PriceRow, own: Iterable[Machine]) -> Machine:

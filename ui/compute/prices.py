@@ -19,6 +19,7 @@ from ui.compute.price_rows import (
     SHOWN,
     PriceRow,
     base_of,
+    far_from,
     frame_of,
     links_of,
     matching,
@@ -164,11 +165,11 @@ def _one(row: PriceRow, known: MachineTable) -> None:
             if pressed:
                 st.session_state.pop(_PENDING, None)
                 new = own_row(base_of(row, own_machines(workspace)), price, spot, currency, date, source)
-                if not doubts([new], known.machines):
+                if not _wrong(new, row, known):
                     _keep(new)
                 pending = st.session_state[_PENDING] = new
             if pending is not None and pending.key == machine.key:
-                st.html(_doubtful("The price looks wrong.", doubts([pending], known.machines)))
+                st.html(_doubtful("The price looks wrong.", _wrong(pending, row, known)))
                 if st.button("Save anyway", key="prices_anyway"):
                     _keep(pending)
             if row.origin == "own":
@@ -181,6 +182,10 @@ def _one(row: PriceRow, known: MachineTable) -> None:
                         _done("one", f"{machine.key} is taken out of machines.csv.")
         except UsageError as error:
             show_error(error)
+
+
+def _wrong(new: Machine, row: PriceRow, known: MachineTable) -> list[str]:
+    return [*far_from(new, row.machine), *doubts([new], known.machines)]
 
 
 def _facts(row: PriceRow) -> list[tuple[str, Html | str]]:
@@ -258,10 +263,10 @@ def _import(known: MachineTable) -> None:
     if sent is None:
         return
     try:
-        new = read_sent(sent.name, sent.getvalue())
+        new = _read(sent.name, sent.getvalue())
         if known.problem is not None:
             raise known.problem
-        wrong = doubts(new, known.machines)
+        wrong = _doubts_of(new, known.machines, sent.file_id, _state(machines_file(workspace)))
         st.html(tag("p", tag("b", text(Path(sent.name).name)), f" has {sent_in_words(new, known)}.", style="margin: 0"))
         by_key = {machine.key.casefold(): machine for machine in known.machines}
         shown = [sent_row(machine, by_key) for machine in new[:_LISTED]]
@@ -293,6 +298,20 @@ def _doubtful(title: str, wrong: Sequence[str]) -> Html:
     if len(wrong) > _LISTED:
         lines.append(text(f"and {len(wrong) - _LISTED:,} more"))
     return notice("warning", title, *lines, "Look the prices up, and correct them where they are wrong.")
+
+
+# Each rerun of the section comes here again, and a large file takes seconds.
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _read(name: str, data: bytes) -> list[Machine]:
+    return read_sent(name, data)
+
+
+@st.cache_data(max_entries=_KEPT, show_spinner=False)
+def _doubts_of(_new: Sequence[Machine], _known: Sequence[Machine], file: str, state: object) -> list[str]:
+    """What looks wrong in what was sent; looked at again when the workspace's own prices have changed."""
+    return doubts(_new, _known)
 
 
 # --- what is known -------------------------------------------------------------------------------

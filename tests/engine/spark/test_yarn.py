@@ -96,7 +96,8 @@ def test_both_deploy_modes_make_the_same_table_and_a_killed_executor_loses_nothi
 def test_executors_come_with_the_tasks_and_leave_with_the_run(
     cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a shuffle service. One at first, by the profile's own limits; more while there is work for them."""
+    """Without a shuffle service. One at first, by the profile's own limits; more while there is work for them, and
+    another in the place of one that is killed."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
     (workspace.root / "profiles.toml").write_text(
         cluster.profile_toml(
@@ -121,6 +122,7 @@ def test_executors_come_with_the_tasks_and_leave_with_the_run(
         return max(most, default=0) >= 2
 
     soon(grown, "a second executor", store, run_id)
+    cluster.kill_an_executor()
     runner.finish_done(run_id)
     assert max(most) <= 3
     assert rows(runner.tasks(run_id)["optimize"].outputs["out"].uri) == wanted

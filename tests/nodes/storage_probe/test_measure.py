@@ -10,6 +10,7 @@ import time
 from collections import namedtuple
 from collections.abc import Callable
 from html import escape
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,10 +26,11 @@ from engine.errors import Cancelled, DataError, UsageError
 from engine.probes import StorageProbe, Timed, keep_probe, probes
 from engine.storage.objects import RemotePath
 from engine.workspace import Workspace
-from nodes.storage_probe.measure import probe_place
-from nodes.storage_probe.parameters import Epoch, ProbeParameters
+from nodes.storage_probe import target
+from nodes.storage_probe.measure import _epoch_there, probe_place
+from nodes.storage_probe.parameters import EXAMPLE, Epoch, ProbeParameters
 from nodes.storage_probe.report import JSON, PAGE, PICTURE, write_report
-from nodes.storage_probe.target import ABANDONED_S, OURS, LocalTarget
+from nodes.storage_probe.target import ABANDONED_S, OURS, LocalTarget, _counted
 
 SHORT = ProbeParameters(seconds=5, limit_mb=4)
 SHORTER = ProbeParameters(seconds=2, limit_mb=4)
@@ -163,6 +165,38 @@ def test_the_volumes_of_the_place_are_those_of_the_epoch(tmp_path: Path) -> None
     assert (found.epoch_files, found.epoch_file_bytes, found.epoch_is) == (12, 4000, "found")
     assert found.file_bytes == 4000
     assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden.npy", "class"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "looks", "epoch"),
+    [
+        ([100, 300, None], 9, Epoch(2, 200, "found")),
+        ([None] * 9, 9, EXAMPLE),
+        ([0, 0], 9, EXAMPLE),
+        ([], 9, EXAMPLE),
+        # Too many to be counted: their size is that of the first ones.
+        ([100, 300, *[500] * 9], 2, Epoch(650_000, 200, "like those found")),
+        ([100] * 700_001, 700_000, Epoch(700_000, 100, "like those found")),
+        # Other files take their time, too.
+        ([None] * 50, 3, EXAMPLE),
+        ([None, None, 100, 100], 3, Epoch(650_000, 100, "like those found")),
+    ],
+)
+def test_a_place_with_very_many_files_is_looked_at_for_a_moment(
+    sizes: list[int | None], looks: int, epoch: Epoch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = chain([0.0] * looks, repeat(1e9))  # one look at the clock before the first file
+    monkeypatch.setattr(target.time, "monotonic", lambda: next(clock))
+    left = iter(sizes)
+    assert _epoch_there(_counted(left)) == epoch
+    assert len(list(left)) == max(0, len(sizes) - looks)
+
+
+def test_files_like_those_found_are_said_to_be_no_count() -> None:
+    found = pretended_probe("/d").model_copy(
+        update={"epoch_is": "like those found", "epoch_files": 650_000, "epoch_file_bytes": 720_000}
+    )
+    assert found.meaning()[0].startswith("From here an epoch of, say, 650,000 files like yours, of 720 kB, takes ")
 
 
 @pytest.mark.slow

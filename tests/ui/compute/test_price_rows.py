@@ -16,6 +16,7 @@ from ui.compute.price_rows import (
     SENT_MB,
     PriceRow,
     base_of,
+    far_from,
     frame_of,
     gpus_of,
     links_of,
@@ -63,6 +64,17 @@ def test_words_and_gpus_choose_the_rows() -> None:
     assert with_gpu == [row for row in rows if row.machine.gpus]
     assert 0 < len(with_gpu) < len(rows)
     assert matching(rows, "quantum", with_gpu=False) == []
+
+
+def test_a_price_far_from_the_known_one_is_doubted() -> None:
+    shown = Machine("m", price_per_hour=0.384, currency="USD")
+    for price, currency, far in ((0.3, "USD", False), (38.4, "USD", True), (0.01, "USD", True), (38.4, "EUR", False)):
+        found = far_from(Machine("m", price_per_hour=price, currency=currency), shown)
+        assert bool(found) is far
+    assert far_from(Machine("m", price_per_hour=38.4, currency="USD"), shown) == [
+        "m at 38.4 USD an hour is 100 times what the table has (0.384 USD)"
+    ]
+    assert far_from(shown, Machine("m", currency="USD")) == []
 
 
 def test_gpus_are_counted_and_named() -> None:
