@@ -103,11 +103,9 @@ def bench_options(options: argparse.Namespace) -> BenchOptions:
 
 def device_of(result: BenchResult) -> tuple[str, str]:
     """What computed, and a note where that is not the GPU."""
-    if not result.machine.gpus:
-        return "CPU", NO_GPU
-    if not any(row.device_bytes for row in result.measured):
-        return "CPU", NOT_USED
-    return "GPU", ""
+    if any(row.device_bytes for row in result.measured):
+        return "GPU", ""
+    return "CPU", NOT_USED if result.machine.gpus else NO_GPU
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Each round opens the table anew, in a process that has imported what it needs. A page asks for what there is to see, for
 24 volumes, and for their thumbnails, six at a time; `choices` are the labels, which a page asks for last.
-Files are in the page cache. A table of one file a row shows a sample; its files are links to a few.
+Files are in the page cache. A table of one file per row shows a sample; its files are links to a few.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ from engine.workspace import Workspace, is_trusted
 
 ENTRY_POINTS = "voxelflow.nodes"
 OWN_PREFIX = "VF"
+LEFT_OUT = "left_out_plugins"
+"""The function of a built-in module that tells, as diagnostics, what packages offer its nodes and it cannot use."""
 AnyNodeType = NodeType[Any, Any]
 
 
@@ -84,7 +86,9 @@ def build_catalog(builtins: Iterable[str], workspace: Workspace | None = None) -
     catalog.rules.add(rules_in(vars(rules).values()))
     catalog.datasets.add(BUILT_IN_TYPES)
     for name in builtins:
-        _add_from(catalog, importlib.import_module(name), "built-in")
+        module = importlib.import_module(name)
+        _add_from(catalog, module, "built-in")
+        catalog.problems.extend(getattr(module, LEFT_OUT, tuple)())
     _add_entry_points(catalog)
     if workspace is not None:
         _add_workspace(catalog, workspace)

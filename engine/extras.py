@@ -85,7 +85,7 @@ EXTRAS: dict[str, tuple[Package, ...]] = {
     "sweep": (Package("optuna", "Optuna", "optuna"),),
     "train": _TRAIN,
     # With CUDA's libraries. After `train`, which a hint names where both would do.
-    "gpu": _TRAIN,
+    "gpu": (*_TRAIN, Package("pynvml", "NVIDIA's figures of GPUs", "nvidia-ml-py")),
 }
 """The packages that each extra brings."""
 _PACKAGES = {package.module: package for packages in EXTRAS.values() for package in packages}

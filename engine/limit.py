@@ -131,15 +131,23 @@ def changed_limit(
 
 
 def require_price(
-    limit: Limit, price: float | None, profile: str, what: str = "run", *, time_limit: str = "--stop-after 3h"
+    limit: Limit,
+    price: float | None,
+    profile: str,
+    what: str = "run",
+    *,
+    why: str = "",
+    time_limit: str = "--stop-after 3h",
 ) -> None:
     """Raise `UsageError` when the cost of a run, or of `what` else, is limited and its price is unknown.
 
-    A price of 0 would never reach the limit. `time_limit` is how a person limits the time there.
+    A price of 0 would never reach the limit. `why` says why the price is unknown, `time_limit` how a person limits the
+    time there.
     """
     if limit.cost is None or price:
         return
     known = "its price is 0 an hour" if price is not None else "what an hour of it costs is not known"
+    known += f", as {why}" if price is None and why else ""
     raise UsageError(
         f"the {what} cannot be stopped at a cost on the profile {profile}: {known}",
         hint="Give the profile a machine of `voxelflow prices` (machine = ...) or a price of your own"

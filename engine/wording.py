@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,9 @@ _LONGEST_WORD = 40
 """A hash or an address says little on such a line."""
 
 
-def details_text(details: Mapping[str, Any], most: int | None = None) -> str:
+def details_text(details: Mapping[str, Any], most: int | None = None, named: Callable[[str], str] | None = None) -> str:
     """A dataset's `details()` in a few words: `2,000 volumes, 720 MB`. With `most` at most so many, no hashes and
-    addresses, and how many more."""
+    addresses, and how many more. `named` gives the words for a figure's name: `Validation AUC` for `val_auc`."""
     rest = dict(details)
     out: list[str] = []
     volumes = rest.pop("volumes", None)
@@ -58,17 +58,18 @@ def details_text(details: Mapping[str, Any], most: int | None = None) -> str:
         if name in ("files", "parameters", "rows"):
             out.append(plural(value, name))
         else:
-            out.append(f"{name} {number(value) if isinstance(value, (int, float)) else value}")
+            words = named(name) if named is not None and isinstance(value, float) else name
+            out.append(f"{words} {number(value) if isinstance(value, (int, float)) else value}")
     shown = out if most is None else [text for text in out if max(map(len, text.split())) <= _LONGEST_WORD][:most]
     more = f" and {len(out) - len(shown)} more" if len(shown) < len(out) else ""
     return safe(", ".join(shown) + more)
 
 
-def made(outputs: Mapping[str, Dataset], most: int | None = None) -> str:
-    """What a task made, by port where it has several; of each at most so many figures."""
+def made(outputs: Mapping[str, Dataset], most: int | None = None, named: Callable[[str], str] | None = None) -> str:
+    """What a task made, by port where it has several; `most` and `named` as in `details_text`."""
     from engine.declare.dataset_type import details_of
 
-    texts = {port: details_text(details_of(dataset), most) for port, dataset in outputs.items()}
+    texts = {port: details_text(details_of(dataset), most, named) for port, dataset in outputs.items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "; ".join(f"{port}: {text}" for port, text in texts.items() if text)

@@ -18,19 +18,21 @@ mlflow.db, mlartifacts/   local MLflow tracking
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from engine.declare.field_rules import control_character
 from engine.errors import WorkspaceError
 from engine.storage.files import read_document, write_whole
 from engine.storage.io_errors import remedy
+from engine.storage.process_lock import ProcessLock
 from engine.storage.workspace_paths import INSIDE, WorkspacePaths
 
 FORMAT = 2
@@ -40,6 +42,8 @@ _MARK = "workspace.json"
 _STORAGES = "storages.json"
 _MADE_IN = "made_in"
 """Its key for the workspace that chose the folders: a copy of that must not share them."""
+_PATIENCE_S = 60.0
+"""The lock is held for one small file; a process that was stopped keeps it until somebody ends it."""
 _MODELS = "my_models"
 _TRANSFORMS = "my_transforms"
 
@@ -128,21 +132,36 @@ def storage_of(workspace: Workspace, storage_root: Path | None) -> Storage:
     Each workspace has a folder of its own below a storage root, since locks and the run store know
     one workspace only: two that shared a folder would free each other's data. Its name is chosen
     once and kept in `storages.json`; nothing is made at the root before a run starts.
+
+    Raises `WorkspaceError` when another process keeps the lock under which it is chosen.
     """
     if storage_root is None:
         return Storage(workspace.root)
     key = os.path.normpath(storage_root)
     if key in (known := _storages(workspace)) and _read_storages(workspace).get(_MADE_IN, "") == str(workspace.root):
         return Storage(Path(known[key]))
-    workspace.locks.mkdir(parents=True, exist_ok=True)
-    with (workspace.locks / "storages").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two first runs at once must agree on the name
+    with _naming(workspace):  # two first runs at once must agree on the name
         known = _storages(workspace)
         known.setdefault(key, str(Path(key) / f"voxelflow-{uuid.uuid4().hex[:8]}"))
         stored = WorkspacePaths(workspace.root).stored
         text = {_MADE_IN: str(workspace.root)} | {stored(root): stored(folder) for root, folder in known.items()}
         write_whole(workspace.root / _STORAGES, json.dumps(text, indent=2) + "\n", durable=True)
     return Storage(Path(known[key]))
+
+
+@contextmanager
+def _naming(workspace: Workspace) -> Iterator[None]:
+    lock = ProcessLock(workspace.locks / "storages")
+    if not lock.acquire_within(_PATIENCE_S):
+        raise WorkspaceError(
+            f"{lock.noted() or 'another process'} has kept {lock.path} locked for {_PATIENCE_S:.0f} s",
+            hint=f"`fuser {lock.path}` names the process. End it: nothing is lost.",
+        )
+    try:
+        lock.note(f"process {os.getpid()} (since {datetime.now():%H:%M:%S})")
+        yield
+    finally:
+        lock.release()
 
 
 def storages(workspace: Workspace) -> list[Storage]:

@@ -22,6 +22,7 @@ from engine.text import plural
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+    from engine.declare.path_found import PathFound
     from nodes.volume_file.parts import Part
 
 _FILES = ("**/*.parquet", "**/*.PARQUET")
@@ -352,11 +353,13 @@ def _preview(look: CheckContext) -> Preview:
         parameter = look.facts["parameter"] or "folder"
         look.report(NoVolumeFile, look.facts["problem"], hint=look.facts["hint"], parameter=parameter)
     found = look.paths.get("folder")
+    spec = VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None
     known = Preview(
         kind="VolumeParquet",
         uri=str(look.params.get("folder") or "") or None,
         bytes=found.bytes if found is not None and found.manifest else None,
-        spec=VolumeSpec.model_validate(look.facts["spec"]) if "spec" in look.facts else None,
+        spec=spec,
+        dataset=_there(found, spec, look.facts.get("rows")),
     )
     if "columns" not in look.facts:
         return known
@@ -368,6 +371,16 @@ def _preview(look: CheckContext) -> Preview:
         "labels_complete": look.facts["labels_complete"],
     }
     return known.model_copy(update=said)
+
+
+def _there(found: PathFound | None, spec: VolumeSpec | None, rows: int | None) -> VolumeParquet | None:
+    """The files as they lie, to be looked at: those of the listing. A run counts their volumes."""
+    if found is None or not found.manifest or not found.count or spec is None:
+        return None
+    count = rows or 0
+    return VolumeParquet(
+        uri=found.path, manifest=found.manifest, count=count, bytes=found.bytes, spec=spec, found=count
+    )
 
 
 # --- what it reports before a run ----------------------------------------------------------------

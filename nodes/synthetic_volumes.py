@@ -154,7 +154,7 @@ class _Flushed:
         self._last = time.monotonic()
 
     def _read(self, count: int) -> bytearray:
-        """One byte a volume: 1 when it is flushed."""
+        """One byte per volume: 1 when it is flushed."""
         import numpy as np
 
         try:

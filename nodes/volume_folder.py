@@ -16,6 +16,7 @@ from engine.diagnostics.rules import PackageMissing
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing, missing_text
 from nodes.conversion.formats import NPY, Reading, format_named, formats
+from nodes.conversion.formats import format_problems as left_out_plugins  # noqa: F401 - see engine.catalog
 
 if TYPE_CHECKING:
     import pyarrow as pa

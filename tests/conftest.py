@@ -25,6 +25,7 @@ import pytest_rerunfailures
 import pytest_timeout
 from forked_programs import Forks, forking
 from laws import load_examples
+from one_spark import OneSpark
 from outcome import FAILED
 from outside_parts import require
 from session_folders import clear_ended, files_folder, runtime_folder
@@ -166,6 +167,11 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["forks"] = {prepare: (forks.pid, forks.address) for prepare, forks in _forks(node.config).items()}
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark | None:
+    return OneSpark(config, log) if config.getoption("dist") == "loadscope" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """While you edit (`-m "not slow"`), laws get fewer examples than in a whole run, and files are in memory.
@@ -291,13 +297,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first, so that a mistake shows in a minute; then what has a long time limit, for nobody to wait for.
 
     Those in a browser last: from the first on, Playwright has this thread's event loop. Of them the modules with most
-    tests first.
+    text first, which take longest: one of a minute at the end would have the other workers wait.
     """
-    tests = Counter(item.path for item in items if _in_a_browser(item))
+    texts = {path: path.stat().st_size for path in {item.path for item in items if _in_a_browser(item)}}
     limits: Counter[Path] = Counter()
     for item in items:
         limits[item.path] = max(limits[item.path], _time_limit(item))
-    items.sort(key=lambda item: (_group(item), -limits[item.path] * _group(item), -tests[item.path]))
+    items.sort(key=lambda item: (_group(item), -limits[item.path] * _group(item), -texts.get(item.path, 0)))
 
 
 def _group(item: pytest.Item) -> int:

@@ -58,7 +58,7 @@ class Estimate:
     first_epoch_s: float = 0.0
     later_epoch_s: float = 0.0
     saving_s: float | None = None
-    """Of such an epoch: writing its checkpoints. None where nobody knows how fast that is; then it is in no time."""
+    """Of such an epoch: writing its checkpoints. None: speed unknown, the estimate leaves it out."""
     memory_bytes: int = 0
     cached: bool = False
     """Whether epochs after the first read from memory, or from the local cache."""
@@ -201,7 +201,7 @@ def estimate(
     measured = known.measured_input(way)
     # Where nothing was measured, steps are said never to wait: then no disk or network holds them up either.
     first = known.cold.get(way, again) if measured is None else _behind(candidate, work, way, measured)
-    cached = again is not None and _stays(work, way, candidate, needed * ranks, known)
+    cached = again is not None and _stays(work, way, candidate, needed * _on_each(ranks, candidate), known)
     later = again if cached else first
     if known.fresh and cached and way != "remote table":
         first = again
@@ -318,7 +318,12 @@ def _fits(needed: int, workers: int, candidate: Candidate) -> bool:
     sheet = candidate.accelerator
     if candidate.gpus:
         return sheet is None or needed <= sheet.memory_gb * 1e9
-    return candidate.memory_bytes is None or needed * workers <= candidate.memory_bytes
+    return candidate.memory_bytes is None or needed * _on_each(workers, candidate) <= candidate.memory_bytes
+
+
+def _on_each(workers: int, candidate: Candidate) -> int:
+    """Workers that share a machine; on a cluster these are spread over it."""
+    return -(-workers // candidate.machines)
 
 
 # --- all machines --------------------------------------------------------------------------------

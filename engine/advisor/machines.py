@@ -100,6 +100,9 @@ class Candidate:
     processor: str = ""
     remote: bool = False
     """Of a profile: its trainings run on another machine than this, so that nothing measured here is of it."""
+    machines: int = 1
+    """On how many machines of a cluster a training has its workers: `cores` and `gpus` are those of all of them,
+    `memory_bytes` is that of each. `price_per_hour` is of the whole cluster."""
     dbu_per_hour: float = 0.0
     """Databricks' units that its price has in it."""
 
@@ -262,7 +265,7 @@ def computing_on(
 
 
 def _computes_bfloat16(candidate: Candidate, machines: Sequence[Measured]) -> bool:
-    """Whether a training there computes in bfloat16 without being told to."""
+    """Whether a training there computes in bfloat16 by default."""
     if not candidate.gpus:
         return False
     if candidate.accelerator is not None:
@@ -391,8 +394,9 @@ def _on_databricks(candidate: Candidate, profile: Profile) -> Candidate:
 def from_profile(
     profile: Profile, named: Machine | None = None, here: Hardware | None = None, workers: int = 1
 ) -> Candidate:
-    """The machine of a compute profile, under the profile's name: `named` is its row in the table of prices, `here`
-    this machine. On a cluster without such a row it has the cores of so many `workers` there, an executor each."""
+    """The machine of a compute profile, under the profile's name: `named` is the row in the table of prices of the one
+    that trains, `here` this machine. On a cluster it is the machines of so many `workers`, an executor each; without
+    such a row it has the cores of these executors, and nothing is known of its memory."""
     own = Candidate(
         name=profile.name,
         cores=profile.cores,
@@ -401,7 +405,7 @@ def from_profile(
         price_per_hour=profile.hourly_price,
         currency=profile.currency,
         origin="profile",
-        machine_type=profile.machine,
+        machine_type=trains_on(profile),
         remote=not profile.is_here,
     )
     if here is not None and not own.remote:
@@ -413,10 +417,17 @@ def from_profile(
     if not own.remote:
         return own
     # The profile's own figures are those of this machine, from which jobs are sent there.
-    if named is not None:
-        cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
-        return replace(own, cores=cores, memory_bytes=from_prices(named).memory_bytes, gpus=gpus)
-    return replace(own, cores=_executor_cores(profile, workers) or own.cores)
+    if named is None:
+        return replace(own, cores=_executor_cores(profile, workers) or own.cores, memory_bytes=None)
+    machines = max(1, min(workers, profile.executors.count or workers))
+    cores, gpus = named.cores or own.cores, own.gpus if named.gpus is None else named.gpus
+    memory_bytes = from_prices(named).memory_bytes
+    return replace(own, cores=cores * machines, memory_bytes=memory_bytes, gpus=gpus * machines, machines=machines)
+
+
+def trains_on(profile: Profile) -> str:
+    """The machine type on which the profile's trainings run; "" where none is named."""
+    return profile.machine if profile.is_here else profile.executor_machine or profile.machine
 
 
 def _executor_cores(profile: Profile, workers: int) -> int:
@@ -443,7 +454,8 @@ def all_candidates(
     `here` is this machine, by which a profile's own is known among those that were measured; `workers` are those of
     the training.
     """
-    named = next((m for m in table if profile.machine and m.key == profile.machine), None)
+    of = trains_on(profile)
+    named = next((m for m in table if of and m.key == of), None)
     own = from_profile(profile, named, here, workers)
     if named is None and own.gpus and not own.gpu:
         gpu = next((m.candidate.gpu for m in measured if m.candidate.gpus == own.gpus), "")
@@ -455,6 +467,6 @@ def all_candidates(
         if there or not _same(own, one.candidate):
             out.setdefault(one.candidate.name, _on_databricks(one.candidate, profile))
     for machine in table:
-        if machine.cores and machine.key != profile.machine and not (machine.gpus and not accelerator(machine.gpu)):
+        if machine.cores and machine.key != of and not (machine.gpus and not accelerator(machine.gpu)):
             out.setdefault(machine.key, _on_databricks(from_prices(machine), profile))
     return list(out.values())

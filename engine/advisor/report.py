@@ -103,16 +103,17 @@ def _of_machines(advice: Advice) -> str:
     if own is None:
         return BENCH_FIRST
     if not own.fits:
-        text = f"Does not fit into the memory of {own.machine.name}"
+        text, left = f"Does not fit into the memory of {own.machine.name}", []
     else:
         text = f"About {duration(own.seconds)} ({span(own)}){_for_cost(own)}, limited by {_BOUND[own.bound]}"
+        left = left_out(advice)
     if own.source:
         text += f", {source_of(own)}"
     text += "."
     if best is not None and best.machine.name != own.machine.name and best.fits and best.seconds < 0.9 * own.seconds:
         text += f" {best.machine.name} would take {duration(best.seconds)}{_for_cost(best)}"
         text += "." if best.basis == "measured" else f", {source_of(best)}."
-    return text
+    return f"{text} Not in these times: {', '.join(left)}." if left else text
 
 
 def _for_cost(estimate: Estimate) -> str:
@@ -258,6 +259,11 @@ def missing(advice: Advice, place: str) -> list[str]:
         out.append(
             f"How fast checkpoints are written is not known: `voxelflow probe {quote(advice.saved_in)}` measures it."
             " Until then the times are without them."
+        )
+    if advice.own is not None and advice.own.machine.remote and advice.own.machine.memory_bytes is None:
+        out.append(
+            f"Whether it fits into the memory of {advice.own.machine.name}'s machines is not known: its profile names"
+            ' no type of them, such as executor_machine = "m5.4xlarge@us-east-1".'
         )
     if not advice.work.exact_network:
         out.append("The network is your own: times are those of the ResNet with the same parameters.")

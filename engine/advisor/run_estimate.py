@@ -79,6 +79,8 @@ class HourPrice:
     units: float = 0.0
     unit_price: float | None = None
     """Of Databricks' units, which are in `amount` where this is not None."""
+    machines: int | None = 1
+    """How many the price is of; None where that is not known."""
 
     def line(self) -> str:
         """`0.384 USD an hour: m5.2xlarge@us-east-1, as of 2026-07-20, from https://...`; a price may be undated."""
@@ -118,7 +120,9 @@ class HourPrice:
 
     @property
     def _paid_by_hour(self) -> str:
-        return "the machine" if self.unit_price is None else f"the machine and {UNITS}"
+        several = "all machines" if self.machines is None else plural(self.machines, "machines")
+        machines = "the machine" if self.machines == 1 else several
+        return machines if self.unit_price is None else f"{machines} and {UNITS}"
 
     def _left_out(self, other: str) -> Iterator[str]:
         return iter(not_included(f"{other}requests to the storage and traffic", units=self.unit_price is not None))
@@ -302,17 +306,27 @@ def price_in_table(key: str, amount: float, currency: str, workspace: Workspace)
 
 
 def price_of(profile: Profile, workspace: Workspace) -> tuple[HourPrice | None, str]:
-    """The price of an hour under the profile with its source; else None and why it is not known."""
+    """The price of an hour under the profile with its source; else None and why it is not known.
+
+    On a cluster that is the price of all its machines, as many as it has at most.
+    """
     if (hour := profile.hourly_price) is None:
-        if profile.machine:
-            return None, f"no price of {profile.machine} is known (`voxelflow prices`)"
-        return None, f"the profile {profile.name} names neither a machine nor a price"
+        return None, profile.unpriced
+    executors = profile.executors.count
+    machines = None if executors is None else 1 + executors
     if profile.price_per_hour is not None:
         found = HourPrice(hour, profile.currency, f"price_per_hour of the profile {profile.name}")
     else:
         found = price_in_table(profile.machine, hour, profile.currency, workspace)
-        found = replace(found, of=f"{found.of} on the spot market") if profile.spot else found
-    return replace(found, units=profile.dbu_per_hour or 0.0, unit_price=profile.price_per_dbu), ""
+        if executors and profile.executor_machine not in ("", profile.machine):
+            also = price_in_table(profile.executor_machine, hour, profile.currency, workspace)
+            # Of two prices, the older date says how old the sum may be.
+            date = min(found.date, also.date)
+            sources = dict.fromkeys(filter(None, (found.source, also.source)))
+            found = replace(found, date=date, source=" and ".join(sources))
+        found = replace(found, of=profile.machines_text + " on the spot market" * profile.spot)
+    units = (profile.dbu_per_hour or 0.0) * (machines or 1)
+    return replace(found, units=units, unit_price=profile.price_per_dbu, machines=machines), ""
 
 
 def estimate_run(

@@ -15,7 +15,7 @@ def saving_s(saving: Saving, mb_s: float, steps: int, training_s: float) -> floa
 
 
 def write_mb_s(candidate: Candidate, probed: float | None) -> float | None:
-    """MB a second that the machine writes checkpoints with; None where nobody knows.
+    """MB a second that the machine writes checkpoints with; None: unknown.
 
     `probed` is what a probe of their place says. Another machine is not faster than its own disk.
     """

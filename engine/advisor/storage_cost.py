@@ -1,6 +1,6 @@
 """What a training pays for the object storage that its volumes lie in: for its requests, and for keeping them there.
 
-A file is a request an epoch; a table is read by row groups, each in pieces of at most `PIECE` bytes. Where the local
+A file is one request per epoch; a table is read by row groups, each in pieces of at most `PIECE` bytes. Where the local
 cache holds all of a table, only its first epoch asks the store.
 """
 

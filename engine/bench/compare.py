@@ -16,11 +16,13 @@ from engine.bench.result import BenchResult, BenchRow, Configuration, Input, Out
 T = TypeVar("T")
 EPOCH = 650_000
 """Volumes in the epoch for which times and costs are given: that of the largest data sets Voxelflow is made for."""
-Bound = Literal["input", "compute", "memory"]
+Bound = Literal["input", "compute", "cores", "memory"]
 WAITING = 0.1
 """From this share of a step on, it is the input that a training waits for."""
 _SWAPPING_MB_S = 1.0
 _FULL = 95.0
+_BUSY = 90.0
+"""From this percentage on all cores are at work: a step has parts that one core does alone."""
 
 
 class Work(NamedTuple):
@@ -132,7 +134,7 @@ def compare(results: Sequence[BenchResult], work: Work, kind: Input, volumes: in
 def _point(result: BenchResult, row: BenchRow, volumes: int, currency: str) -> Point:
     seconds = volumes / row.samples_per_s
     cost = result.cost(seconds) if result.currency == currency else None
-    return Point(result, row, bound_of(row), seconds, cost)
+    return Point(result, row, bound_of(row, result), seconds, cost)
 
 
 def normalised(points: Iterable[Point]) -> list[Point]:
@@ -166,11 +168,12 @@ def efficient(points: Iterable[T], figures: Callable[[T], tuple[float, float | N
     return out
 
 
-def bound_of(row: BenchRow) -> Bound:
+def bound_of(row: BenchRow, result: BenchResult | None = None) -> Bound:
     """What a training in this configuration is held up by.
 
     memory: it did not fit, the machine moved pages to and from its swap, or its memory was full. input: a tenth of the
-    time or more was waiting for batches. compute: all else.
+    time or more was waiting for batches. cores: no GPU computed, and the cores of the `result`, those that the training
+    was given, were busy for at least 90% of the time, by its own processes or by all. compute: all else.
     """
     curves = row.curves
     swapped = (curves.mean(f"swap_{way}_megabytes_per_second") or 0.0 for way in ("in", "out"))
@@ -178,7 +181,16 @@ def bound_of(row: BenchRow) -> Bound:
         return "memory"
     if (curves.peak("system_memory_usage_percentage") or 0.0) >= _FULL:
         return "memory"
-    return "input" if row.total_s and row.waiting_s / row.total_s >= WAITING else "compute"
+    if row.total_s and row.waiting_s / row.total_s >= WAITING:
+        return "input"
+    return "cores" if result is not None and not result.machine.gpus and busy_cores(row, result) >= _BUSY else "compute"
+
+
+def busy_cores(row: BenchRow, result: BenchResult) -> float:
+    """The percentage of the time, from 0 to 100, in which the cores that the training was given had something to do; 0
+    where that is not known."""
+    own = (row.curves.mean("run_processes_cpu_percentage") or 0.0) / max(1, result.cores)
+    return min(100.0, max(own, row.curves.mean("cpu_utilization_percentage") or 0.0))
 
 
 def others_share(row: BenchRow, cores: int) -> float:
@@ -265,8 +277,8 @@ def stalls(result: BenchResult) -> list[Stalls]:
         note = "" if last.outcome == "measured" else last.note
         out.append(
             Stalls(
-                result, case, rate.get("synthetic"), rate.get("cached"), rate.get("cold"), bound_of(last),
-                last.outcome, note,
+                result, case, rate.get("synthetic"), rate.get("cached"), rate.get("cold"),
+                bound_of(last, result), last.outcome, note,
             )
         )  # fmt: skip
     return out

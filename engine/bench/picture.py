@@ -5,11 +5,12 @@ and dark alike; no colour stands alone: what a point is bound by is its shape, a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.bench.compare import Bound, Comparison, Stalls
-from engine.bench.result import BenchResult, BenchRow
+from engine.bench.result import BenchResult, BenchRow, Curves
 from engine.bench.tables import way
 from engine.panels import COLOURS, Curve, Panel, draw_panels, line_at, svg, text_at
 from engine.text import duration, money, number
@@ -23,7 +24,7 @@ _TIMES = (
     5 * _DAY, 10 * _DAY, 20 * _DAY, 50 * _DAY, 100 * _DAY, 200 * _DAY, 500 * _DAY, 1000 * _DAY,
 )  # fmt: skip
 _AMOUNTS = tuple(step * 10.0**power for power in range(-6, 8) for step in (1, 2, 5))
-_SHAPES: dict[Bound, str] = {"compute": "circle", "input": "square", "memory": "triangle"}
+_SHAPES: dict[Bound, str] = {"compute": "circle", "cores": "diamond", "input": "square", "memory": "triangle"}
 
 
 def _mark(x: float, y: float, shape: str, colour: str, *, filled: bool, r: float = 5.5) -> str:
@@ -33,6 +34,9 @@ def _mark(x: float, y: float, shape: str, colour: str, *, filled: bool, r: float
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r}" {paint}/>'
     if shape == "square":
         return f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r}" height="{2 * r}" {paint}/>'
+    if shape == "diamond":
+        corners = f"{x:.1f},{y - r:.1f} {x + r:.1f},{y:.1f} {x:.1f},{y + r:.1f} {x - r:.1f},{y:.1f}"
+        return f'<polygon points="{corners}" {paint}/>'
     corners = f"{x:.1f},{y - r:.1f} {x - r:.1f},{y + r:.1f} {x + r:.1f},{y + r:.1f}"
     return f'<polygon points="{corners}" {paint}/>'
 
@@ -252,8 +256,8 @@ _PANELS = (
         "network, MB/s",
         (("network_receive_megabytes_per_second", "in"), ("network_transmit_megabytes_per_second", "out")),
     ),
-    ("GPU, %", (("gpu_0_utilization_percentage", "GPU 0"),)),
 )
+_GPU = re.compile(r"gpu_([0-9]{1,6})_utilization_percentage")
 
 
 def draw_curves(result: BenchResult, row: BenchRow) -> str:
@@ -272,7 +276,7 @@ def draw_curves(result: BenchResult, row: BenchRow) -> str:
             ),
             full=100.0 if title.endswith("%") else None,
         )
-        for title, lines in _PANELS
+        for title, lines in (*_PANELS, ("GPU, %", _gpus(curves)))
     ]
     panels = [panel for panel in panels if panel.curves]
     if len(curves.seconds) < 2 or not panels:
@@ -284,6 +288,12 @@ def draw_curves(result: BenchResult, row: BenchRow) -> str:
         shaded_from=curves.measured_from_s,
         foot="Shaded: the measured steps; before them the start and the warm-up.",
     )
+
+
+def _gpus(curves: Curves) -> tuple[tuple[str, str], ...]:
+    """The curve of each GPU, and its name."""
+    found = sorted(int(match[1]) for name in curves.values if (match := _GPU.fullmatch(name)))
+    return tuple((f"gpu_{number}_utilization_percentage", f"GPU {number}") for number in found)
 
 
 def _short(text: str, length: int = 26) -> str:

@@ -229,7 +229,7 @@ class BenchResult(_Frozen):
     cores: _Count
     """Those that the training was given."""
     bfloat16: bool | None = None
-    """Whether a training there computes in it without being told to; None: nobody knows."""
+    """Whether a training there computes in it by default; None: unknown."""
     machine_type: _Line = ""
     """Its key in the table of prices (`m5.2xlarge@us-east-1`); "" where that is not known."""
     price_per_hour: Annotated[float, Field(ge=0)] | None = None

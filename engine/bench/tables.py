@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.bench.compare import Comparison, Point, Stalls, others_share
+from engine.bench.compare import Comparison, Point, Stalls, busy_cores, others_share
 from engine.bench.result import BenchResult, BenchRow, Configuration
 from engine.text import duration, hourly, money, number, plural, size
 
@@ -76,9 +76,14 @@ def meaning(comparison: Comparison) -> list[str]:
     if comparison.left_out:
         kind = comparison.input
         out.append(f"Not compared, as not measured with {kind} input: {', '.join(comparison.left_out)}.")
-    waiting = [f"{p.result.name} by {p.bound} ({way(p.row.configuration)})" for p in machines if p.bound != "compute"]
+    waiting = [
+        f"{p.result.name} by {p.bound} ({way(p.row.configuration)})" for p in machines if p.bound in ("input", "memory")
+    ]
     if waiting:
         out.append(f"Not bound by computing, also in the fastest way: {', '.join(waiting)}.")
+    full = [f"{p.result.name} {busy_cores(p.row, p.result):.0f}%" for p in machines if p.bound == "cores"]
+    if full:
+        out.append(f"Bound by their cores, which were busy nearly all the time, with no GPU: {', '.join(full)}.")
     results = [point.result for point in machines]
     return [*out, *filter(None, (unfinished(results), disturbance(results)))]
 

@@ -157,7 +157,10 @@ def _show(training: Training, advice: Advice, workspace: Workspace, profile: Pro
         units = profile.price_per_dbu is not None
         beside = *report.left_out(advice), *not_included("traffic" if storage is not None else "", units=units)
         price = f"the price of the machine and its {UNITS}" if units else "the machine's price"
-        say(f"cost: {price} an hour by the time; not in it: {', '.join(beside)}")
+        price += " an hour by the time"
+        if profile.executors.count:
+            price += f", of {profile.name} that of {profile.machines_text or 'all its machines'}"
+        say(f"cost: {price}; not in it: {', '.join(beside)}")
     if storage is not None:
         say(f"storage: {storage.line()}")
     if best is not None:

@@ -215,11 +215,16 @@ def _priced(machine: str, price: float | None, workspace: Workspace) -> dict[str
 
 def _brings_price(result: BenchResult) -> bool:
     """Whether it has a price of its own that may be in no table."""
-    return not result.machine_type and result.price_per_hour is not None and bool(result.name.strip())
+    return _has_no_type(result) and result.price_per_hour is not None
 
 
-def _join_prices(result: BenchResult, workspace: Workspace) -> None:
-    """A machine with a price of its own that no table has joins the workspace's own machines.
+def _has_no_type(result: BenchResult) -> bool:
+    return not result.machine_type and bool(result.name.strip())
+
+
+def _join_prices(result: BenchResult, workspace: Workspace, *, also_unpriced: bool = False) -> None:
+    """A machine that no table has joins the workspace's own machines, with its price; one without a price where
+    `also_unpriced`.
 
     A row that is there stays: a person wrote it, and may know more of the machine than its result says.
     """
@@ -231,14 +236,18 @@ def _join_prices(result: BenchResult, workspace: Workspace) -> None:
     from engine.text import hourly
 
     name = result.name.strip()
-    if not _brings_price(result):
+    # A try of the command is no machine to choose from.
+    unpriced = also_unpriced and _has_no_type(result) and result.price_per_hour is None and not result.quick
+    if not _brings_price(result) and not unpriced:
         return
     table = machine_table(workspace)
     if table.problem is not None:
+        if unpriced:  # nothing is lost: its result is kept
+            return
         raise table.problem
     there = next((m for m in table.machines if name.casefold() in (m.key.casefold(), m.name.casefold())), None)
     if there is not None:
-        if (there.price_per_hour, there.currency) != (result.price_per_hour, result.currency):
+        if not unpriced and (there.price_per_hour, there.currency) != (result.price_per_hour, result.currency):
             known = "without a price" if there.price_per_hour is None else hourly(there.price_per_hour, there.currency)
             say(f"{there.key} stays in the table of prices as it is: {known}", error=True)
         return
@@ -251,9 +260,9 @@ def _join_prices(result: BenchResult, workspace: Workspace) -> None:
         gpu=gpus[0] if gpus else "",
         price_per_hour=result.price_per_hour,
         # A table with a currency that is none could not be read again.
-        currency=result.currency if re.fullmatch("[A-Z]{3}", result.currency) else "",
+        currency=result.currency if re.fullmatch("[A-Z]{3}", result.currency) and not unpriced else "",
         date=datetime.fromtimestamp(result.measured_at, UTC).date().isoformat(),
-        source="given to voxelflow bench",
+        source="voxelflow bench" if unpriced else "given to voxelflow bench",
     )
     add_machines([row], workspace)
 
@@ -380,7 +389,8 @@ def _as_json(comparison: Any, page: Path | None) -> dict[str, Any]:
 def add(session: Session, files: Sequence[Path], root: Path | None) -> int:
     """Take results of other machines into the workspace, where the page Compute and `compare` find them.
 
-    A machine with a price that is in no table of prices joins the workspace's own; a row that is there stays.
+    A machine that is in no table of prices joins the workspace's own, its price empty where its result has none; a row
+    that is there stays.
     """
     from engine.bench.result import keep_result, read_result
     from engine.cli.screen import say
@@ -393,6 +403,6 @@ def add(session: Session, files: Sequence[Path], root: Path | None) -> int:
         raise problem
     for result in results:
         path = keep_result(workspace, result)
-        _join_prices(result, workspace)
+        _join_prices(result, workspace, also_unpriced=True)
         say(f"{result.name}: kept as {path}")
     return 0

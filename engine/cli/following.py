@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+from engine.cli.displays import Display, JsonLines, Moment, PlainLines
 from engine.cli.next_steps import model_lines
 from engine.cli.screen import COLOURS, is_terminal, say, say_json
-from engine.cli.views import JsonLines, Moment, PlainLines, View
 from engine.declare.events import Event
 from engine.errors import ChangedSincePlanned, ExecutionError, UsageError
 from engine.extras import is_tracked
@@ -92,7 +92,7 @@ class Interrupts:
         self.count = max(self.count, 1)
 
 
-def follow(store: RunStore, run_id: str, view: View, interrupts: Interrupts, after: int = 0) -> Followed:
+def follow(store: RunStore, run_id: str, view: Display, interrupts: Interrupts, after: int = 0) -> Followed:
     """Show the run until it ends. The first Ctrl-C, or SIGTERM, asks it to stop, the second leaves it to itself."""
     asked = stuck = False
     with view:
@@ -170,11 +170,11 @@ def follow_to_end(
     return STATUS.get(followed.run.state, 1)
 
 
-def _view(as_json: bool) -> View:
+def _view(as_json: bool) -> Display:
     if not as_json and is_terminal():
-        from engine.cli.live import LiveView
+        from engine.cli.live import LiveDisplay
 
-        return LiveView()
+        return LiveDisplay()
     return JsonLines() if as_json else PlainLines()
 
 
@@ -236,7 +236,7 @@ def _leave(followed: Followed, as_json: bool) -> int:
     return STATUS["cancelled"]
 
 
-def _send(workspace: Workspace, store: RunStore, run: Run, view: View, interrupts: Interrupts) -> bool:
+def _send(workspace: Workspace, store: RunStore, run: Run, view: Display, interrupts: Interrupts) -> bool:
     """Wait until MLflow has the run, so that the machine may be shut down after us; whether it has.
 
     A run that found everything up to date has nothing to lose: its tracker needs longer to import

@@ -1,4 +1,4 @@
-"""A run on a terminal: one line a task, redrawn in place; warnings scroll by above."""
+"""A run on a terminal: one line per task, redrawn in place; warnings scroll by above."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli.displays import Display, Moment
 from engine.cli.screen import COLOURS, console
-from engine.cli.views import Moment, View
 from engine.declare.events import Message
 from engine.store.runs import Task
 from engine.text import safe
@@ -27,7 +27,7 @@ _REST = 4
 """Lines of the terminal left to the rest: the prompt, the run's own line, the count of what is not shown."""
 
 
-class LiveView(View):
+class LiveDisplay(Display):
     """Draws about ten times a second; what is drawn last stays on the screen."""
 
     kinds = ("message",)
@@ -39,7 +39,7 @@ class LiveView(View):
         self._tasks: list[Task] = []
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
 
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> LiveDisplay:
         self._live.start()
         return self
 

@@ -13,7 +13,7 @@ from engine.cli.session import Listing, Session, json_option, workspace_option
 
 if TYPE_CHECKING:
     from engine.bench.compare import Point
-    from engine.prices import Machine, StoragePrice
+    from engine.prices import Machine
     from engine.workspace import Workspace
 
 
@@ -145,6 +145,7 @@ def storage(ctx: click.Context, as_json: bool, root: Path | None) -> None:
     from engine.cli.screen import say_json, table
     from engine.prices import storage_file, storage_table
     from engine.prices.doubts import own_storage_doubts
+    from engine.prices.storage import SHOWN
 
     if ctx.invoked_subcommand is not None:
         return
@@ -155,8 +156,7 @@ def storage(ctx: click.Context, as_json: bool, root: Path | None) -> None:
         prices = [asdict(price) for price in found.prices]
         say_json({"file": str(storage_file(workspace)), "problem": problem, "doubts": doubtful, "storage": prices})
         return
-    columns = ("store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from")
-    table(columns, [_storage_row(price) for price in found.prices], right=columns[3:6])
+    table(SHOWN, [price.row() for price in found.prices], right=SHOWN[3:6])
     _say_problems("storage.csv", doubtful, problem)
 
 
@@ -218,24 +218,6 @@ def _say_imported(what: str, added: int, replaced: int, into: Path, as_json: boo
         say_json({"file": str(into), "added": added, "replaced": replaced})
     else:
         say(f"{plural(added, what)} added, {replaced:,} replaced in {into}")
-
-
-def _storage_row(price: StoragePrice) -> tuple[str, ...]:
-    from engine.text import hourly, short_source
-
-    def amount(value: float | None, of: str = "") -> str:
-        return "" if value is None else hourly(value, price.currency, of)
-
-    return (
-        f"{price.provider}://",
-        price.storage_class,
-        price.region,
-        amount(price.per_10000_reads),
-        amount(price.per_10000_writes),
-        amount(price.per_month, f" a {price.unit}"),
-        price.date,
-        ", ".join(filter(None, (short_source(price.source), "" if price.origin == "shipped" else price.origin))),
-    )
 
 
 def _measured(workspace: Workspace) -> dict[str, Point]:

@@ -30,7 +30,8 @@ def dry_run_of(inputs: SweepInputs, *, as_json: bool) -> int:
     from engine.text import plural
 
     document, options = inputs.pipeline, inputs.options
-    require_price(options.limit, inputs.profile.hourly_price, inputs.profile.name, "sweep")
+    profile = inputs.profile
+    require_price(options.limit, profile.hourly_price, profile.name, "sweep", why=profile.unpriced)
     check_values(document, inputs.catalog, options)
     found = forecast(inputs)
     if as_json:

@@ -204,6 +204,8 @@ class DatasetView:
     panels: Mapping[str, Panel]
     note: str = ""
     """What a person must know of all of them, such as that they show a sample: it stands with the dataset's figures."""
+    figures: Mapping[str, Any] | None = None
+    """The dataset's figures, where the view knows them better than the dataset's `details`."""
 
     def close(self) -> None:
         """Let go of what is open."""

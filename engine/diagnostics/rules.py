@@ -174,8 +174,8 @@ class WorkspaceNotTrusted(Rule):
 
 
 class NodesNotLoaded(Rule):
-    """A file of `my_nodes/` or an installed package failed when it was imported, so its node types are missing. All
-    others are there. The message has the error and, for a file, its line.
+    """A file of `my_nodes/` or an installed package failed when it was imported, so its node types or its volume
+    formats are missing. All others are there. The message has the error and, for a file, its line.
 
     What to do: correct the file, or update or remove the package; then run `voxelflow nodes` to see it load.
     """

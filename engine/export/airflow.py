@@ -11,7 +11,6 @@ import shlex
 import textwrap
 
 from engine.document.pipeline import dump
-from engine.errors import UsageError
 from engine.export.limits import deadline_s
 from engine.export.program import Program
 from engine.export.source import in_docstring, literal
@@ -114,17 +113,21 @@ def _wrapped(text: str) -> list[str]:
 
 def _elsewhere(profile: Profile) -> Profile:
     """The profile for another workspace, which knows the shipped prices alone."""
-    try:
-        found = machine_table(None).find(profile.machine)
-        shipped = (found.price_per_hour, found.currency)
-    except UsageError:
-        shipped = (None, "")
+    shipped = {
+        name: (machine.price_per_hour, machine.currency)
+        for machine in machine_table(None).machines
+        if (name := machine.key) in (profile.machine, profile.executor_machine)
+    }
+    wanted = {profile.machine: (profile.machine_price, profile.currency)}
+    if profile.executor_machine:
+        wanted[profile.executor_machine] = (profile.executor_price, profile.currency)
     own = profile.price_per_hour
-    if own is None and not profile.spot and shipped == (profile.machine_price, profile.currency):
+    if own is None and not profile.spot and shipped == wanted:
         return profile
     # Without Databricks' units, which the profile names itself.
-    price = profile.machine_price if own is None else own
-    return profile.model_copy(update={"machine": "", "spot": False, "price_per_hour": price})
+    alone = profile.model_copy(update={"price_per_dbu": None})
+    changed = {"machine": "", "executor_machine": "", "spot": False, "price_per_hour": alone.hourly_price}
+    return profile.model_copy(update=changed)
 
 
 def _no_template(text: str) -> str:

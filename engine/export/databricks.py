@@ -175,10 +175,7 @@ def _price(profile: Profile, machines: int) -> float | None:
                 f" {profile.machine.partition('@')[0]} is not known",
                 hint=f"Set price_per_dbu = ..., or {instead}",
             )
-    price = own if own is not None or profile.machine_price is None else profile.machine_price * machines
-    if price is None or profile.price_per_dbu is None:
-        return price
-    return None if profile.dbu_per_hour is None else price + machines * profile.dbu_per_hour * profile.price_per_dbu
+    return profile.model_copy(update={"executor_machine": ""}).hour_of(machines - 1)
 
 
 def _counted(profile: Profile, machines: int) -> str:

@@ -16,7 +16,7 @@ GPU_RUNNER = "GPU_RUNNER"
 _MOST_MINUTES = 360
 """After which GitHub ends a job on a machine of its own."""
 _MOST_MINUTES_OF_A_RUNNER = 7200
-"""The same on somebody's own runner: five days."""
+"""The same on a self-hosted runner: five days."""
 
 
 def github_files(program: Program) -> dict[str, str]:

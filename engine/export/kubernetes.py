@@ -187,11 +187,9 @@ def _head(program: Program, seconds: int | None) -> list[str]:
 
 
 def _counted(program: Program) -> str:
-    """What the price of an hour leaves out, as it does for a run from a machine outside."""
+    """What the price of an hour is made of, where that is more than one machine."""
     profile = program.profile
-    if profile.price_per_hour is not None or not program.on_spark or profile.is_here:
-        return ""
-    return f"one {profile.machine}, without executors: price_per_hour in the profile is that of all"
+    return "" if profile.price_per_hour is not None or profile.is_here else profile.machines_text
 
 
 def _namespace(profile: Profile) -> str:

@@ -25,7 +25,8 @@ def deadline_s(profile: Profile, price: float | None) -> int | None:
     Raises `UsageError` when the cost is limited and the price is unknown or 0.
     """
     limit = profile.limit
-    require_price(limit, price, profile.name, time_limit='stop_after = "3h" in place of stop_at_cost')
+    instead = 'stop_after = "3h" in place of stop_at_cost'
+    require_price(limit, price, profile.name, why=profile.unpriced, time_limit=instead)
     seconds = limit.seconds_left(0.0, price)
     return None if math.isinf(seconds) else int(min(max(seconds, 1), _MOST_S))
 

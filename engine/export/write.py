@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import shlex
 import sys
 import textwrap
@@ -169,7 +170,27 @@ class _File:
             "All that it makes lies in OUT. Run it again, after a kill, with more data or with other values,",
             "and it goes on from what is there.",
         ]
+        # What a platform runs is stopped by the platform.
+        if profile.limit and not self._own_files_beside:
+            lines += ["", *self._without_limit()]
         return '#!/usr/bin/env python3\n"""' + "\n".join(lines) + '\n"""\n'
+
+    def _without_limit(self) -> Iterator[str]:
+        profile = self._profile
+        limit = in_docstring(profile.limit.text(profile.currency))
+        seconds = profile.limit.seconds_left(0.0, profile.hourly_price)
+        command = f"{'spark-submit' if self._on_spark else 'python'} {file_stem(self._resolved.pipeline.name)}.py"
+        yield from textwrap.wrap(
+            f"Nothing stops this file at {limit}, the limit of profile {in_docstring(profile.name)}: `voxelflow run`"
+            " does, and so do the exports to platforms."
+            + (
+                ""
+                if math.isinf(seconds)
+                else f" Here `timeout {math.ceil(seconds)} {command}` ends it after that time."
+            ),
+            WIDTH,
+            break_on_hyphens=False,
+        )
 
     def _import_lines(self) -> str:
         standard = ["from pathlib import Path"]

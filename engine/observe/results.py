@@ -1,8 +1,9 @@
 """Results of earlier runs: whether one is whole, which a task may go on from, and what of them must stay.
 
-A result is whole when all that its references name is there and its own files have the sizes they had. Those are
-written down when its node has returned, in `.files.json` in the task's own folder. Datasets that list their files
-themselves (a Delta log, a manifest) are for the checks of their type and of the node.
+A result is whole when all that its references name is there, its own files have the sizes they had, and the small ones
+among them the same bytes. Sizes and checksums are written down when its node has returned, in `.files.json` in the
+task's own folder. Datasets that list their files themselves (a Delta log, a manifest) are for the checks of their type
+and of the node.
 
 A run in a workspace and an exported file keep their results in different places (the run store, `done.json`): each is
 `Results`, and both choose among them here.
@@ -14,6 +15,8 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +25,7 @@ from engine.declare.dataset_type import pinned_versions
 from engine.declare.datasets import Dataset, UnknownDataset
 from engine.errors import ExecutionError
 from engine.storage import is_url
+from engine.storage.checksum import checksum_problem, crc32
 from engine.storage.files import size_problem, write_whole
 from engine.storage.io_errors import OUT_OF_RESOURCES, explained, number_of
 
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
     from engine.store.results import Cached, Result
 
 SIZES = ".files.json"
+_SMALL = 256 * 1024
+"""Up to so many bytes a file is compared by its content too: what describes a model, and not its weights."""
+_MOST_COMPARED = 100
+"""Files of a result that are read whenever it is looked at."""
 
 
 class Results(Protocol):
@@ -61,13 +69,18 @@ def refuse_damaged(node_type: AnyNodeType | None, out: Path, outputs: Mapping[st
 
 
 def write_sizes(out: Path, outputs: Mapping[str, Dataset]) -> None:
-    """Write down the sizes of the files in the task's folder `out`, so that `problem_with` can compare them.
+    """Write down the sizes of the files in the task's folder `out`, so that `problem_with` can compare them; of the
+    first small ones the CRC-32 too.
 
     Left out are hidden files and the folders of datasets that list their files themselves.
     """
     others = {os.path.abspath(d.uri) for d in outputs.values() if d.lists_files}
     sizes = dict(sorted(_sizes(os.path.abspath(out), "", others)))
-    text = json.dumps({"format": 1, "sizes": sizes}, indent=1, ensure_ascii=False)
+    sums: dict[str, int] = {}
+    for name in islice((name for name, size in sizes.items() if size <= _SMALL), _MOST_COMPARED):
+        with suppress(PermissionError):
+            sums[name] = crc32((out / name).read_bytes())
+    text = json.dumps({"format": 1, "sizes": sizes, "crc32": sums}, indent=1, ensure_ascii=False)
     write_whole(out / SIZES, text, durable=True)
 
 
@@ -167,8 +180,13 @@ def _asked(node_type: AnyNodeType | None, outputs: Mapping[str, Dataset], *, for
 def _size_problem(out: Path) -> str:
     path = out / SIZES
     try:
-        sizes: Mapping[str, int] = json.loads(path.read_bytes())["sizes"]
-        found = ((name, size_problem(f"{out}/{name}", size)) for name, size in sizes.items())
+        noted = json.loads(path.read_bytes())
+        sizes: Mapping[str, int] = noted["sizes"]
+        sums: Mapping[str, int] = noted.get("crc32", {})  # none of results of an earlier Voxelflow
+        found = chain(
+            ((name, size_problem(f"{out}/{name}", size)) for name, size in sizes.items()),
+            ((name, checksum_problem(out / name, wanted)) for name, wanted in sums.items()),
+        )
         return next((f"{out / name} {problem}" for name, problem in found if problem), "")
     except FileNotFoundError:
         return ""  # made by an earlier Voxelflow

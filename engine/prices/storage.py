@@ -20,6 +20,7 @@ from pathlib import Path
 from engine.errors import UsageError
 from engine.prices.csv_rows import Layout, brought_rows, merged_rows, own_rows, read_rows, write_rows
 from engine.storage.schemes import SCHEMES
+from engine.text import hourly, short_source
 from engine.workspace import Workspace
 
 FILE = "storage.csv"
@@ -27,6 +28,8 @@ _SHIPPED = Path(__file__).with_name(FILE)
 _UNITS = {"GB": 10**9, "GiB": 2**30}
 _AMOUNTS = ("per_10000_reads", "per_10000_writes", "per_month")
 COLUMNS = ("provider", "class", "region", *_AMOUNTS, "unit", "currency", "date", "source")
+SHOWN = ("store", "class", "region", "10,000 reads", "10,000 writes", "a month", "as of", "from")
+"""Of the lines of `StoragePrice.row`."""
 _LAYOUT = Layout(COLUMNS, needed=("provider", "class", "region"), numbers=_AMOUNTS, rows="storage price")
 
 
@@ -60,6 +63,23 @@ class StoragePrice:
     def key(self) -> tuple[str, str, str]:
         """The same to compare by: upper and lower case are the same."""
         return self.provider, self.storage_class.casefold(), self.region.casefold()
+
+    def row(self) -> tuple[str, ...]:
+        """A line of the table that people see, with the columns `SHOWN`; "" is what is not known."""
+
+        def amount(value: float | None, of: str = "") -> str:
+            return "" if value is None else hourly(value, self.currency, of)
+
+        return (
+            f"{self.provider}://",
+            self.storage_class,
+            self.region,
+            amount(self.per_10000_reads),
+            amount(self.per_10000_writes),
+            amount(self.per_month, f" a {self.unit}"),
+            self.date,
+            ", ".join(filter(None, (short_source(self.source), "" if self.origin == "shipped" else self.origin))),
+        )
 
     def of_reads(self, requests: float) -> float | None:
         """What so many reading requests cost."""

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 
 from engine.cgroups import memory, usable_cores
 from engine.extras import install, missing
@@ -26,6 +27,7 @@ _ANSWER_S = 30.0
 DEVICES = Path("/dev")
 _TENSORFLOW_S = 120.0
 """It is imported in seconds, and in a minute from a disk that is slow and has not read it before."""
+_INSTALL_DATABRICKS = "curl -fsSL https://raw.githubusercontent.com/databricks/setup-cli/main/install.sh | sh"
 _ASK_TENSORFLOW = """
 import tensorflow as tf
 print("\\nGPUs:", len(tf.config.list_physical_devices("GPU")), "CUDA:", tf.test.is_built_with_cuda())
@@ -55,7 +57,7 @@ def databricks_checks(profile: Profile) -> Iterator[Check]:
     yield _machine_type(profile)
     program = shutil.which("databricks")
     if program is None:
-        hint = "Install it (https://docs.databricks.com/dev-tools/cli/install.html), then `databricks auth login`."
+        hint = f"Install it: `{_INSTALL_DATABRICKS}`; then `databricks auth login --host https://YOUR-WORKSPACE`."
         yield Check("databricks", False, "Databricks' command line is not installed", hint)
         return
     yield Check("databricks", True, program)
@@ -66,6 +68,7 @@ def _machine_type(profile: Profile) -> Check:
     if profile.machine:
         return Check("machine type", True, profile.machine)
     hint = 'Write machine = "Standard_D8s_v5@eastus" or the like: the job asks for it, and its price is known.'
+    hint += " `voxelflow prices` lists the types."
     return Check("machine type", False, "the profile names none", hint)
 
 
@@ -76,7 +79,8 @@ def _signed_in(program: str) -> Check:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ANSWER_S)
         name = json.loads(done.stdout)["userName"] if done.returncode == 0 else ""
     except subprocess.TimeoutExpired:
-        return Check("signed in", False, f"Databricks did not answer for {_ANSWER_S:.0f} s", "Is it reached from here?")
+        hint = "Run `databricks auth profiles`: it says which address is asked, and whether that answers."
+        return Check("signed in", False, f"Databricks did not answer for {_ANSWER_S:.0f} s", hint)
     except (OSError, ValueError, KeyError, TypeError):
         name = ""
     if not name:
@@ -99,10 +103,15 @@ def _memory(profile: Profile) -> Check:
 
 
 def _gpus(profile: Profile) -> Check:
-    found = len([p for p in DEVICES.glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit()])
+    found = nvidia_devices()
     ok = profile.gpus <= found
-    hint = "" if ok else "Install NVIDIA's driver, or write fewer gpus."
+    hint = "" if ok else f"Install NVIDIA's driver, until `nvidia-smi` lists them, or write gpus = {found}."
     return Check("GPUs", ok, f"{profile.gpus} of {found} NVIDIA devices", hint)
+
+
+def nvidia_devices() -> int:
+    """How many GPUs of NVIDIA's the driver of this machine, or container, offers."""
+    return len([p for p in DEVICES.glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit()])
 
 
 def _sees_gpus(profile: Profile) -> Check:
@@ -134,7 +143,12 @@ def _sees_gpus(profile: Profile) -> Check:
         return Check(name, False, f"{said}: it was built without CUDA", f"Install the one with it: {cuda}")
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shown is not None and _named_in(shown) < profile.gpus:
-        return Check(name, False, said, f"CUDA_VISIBLE_DEVICES is {shown!r}, which hides the others: unset it.")
+        return Check(
+            name,
+            False,
+            said,
+            f"CUDA_VISIBLE_DEVICES is {shown!r}, which hides the others: `unset CUDA_VISIBLE_DEVICES`.",
+        )
     if seen:
         return Check(name, False, said, "See which ones `nvidia-smi` lists, or write fewer gpus.")
     hint = f"Install CUDA's libraries: {cuda}. If they are there, look at the driver's version: `nvidia-smi`."
@@ -157,10 +171,11 @@ def _last_words(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _writable(place: Path, *, of_storage_root: bool) -> Check:
+    take = f'`sudo mkdir -p {quote(str(place))} && sudo chown "$USER" {quote(str(place))}`'
     hint = (
-        "Mount the folder or give yourself the right to write there, or name another as storage_root."
+        f"Mount the folder, or give yourself the right to write there: {take}; or name another as storage_root."
         if of_storage_root
-        else "Choose another workspace with --workspace."
+        else f"Give yourself the right to write there: {take}; or choose another workspace with --workspace."
     )
     try:
         place.mkdir(parents=True, exist_ok=True)

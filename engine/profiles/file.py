@@ -268,10 +268,14 @@ def _spot(value: object, _: Path) -> dict[str, Any]:
     return {"spot": value}
 
 
-def _machine(value: object, _: Path) -> dict[str, Any]:
-    if not isinstance(value, str) or not value.strip():
-        raise _Wrong("must be the name of a machine type", 'For example "m5.2xlarge"; `voxelflow prices` lists them.')
-    return {"machine": value.strip()}
+def _machine(name: str) -> Any:
+    def read(value: object, _: Path) -> dict[str, Any]:
+        if not isinstance(value, str) or not value.strip():
+            hint = 'For example "m5.2xlarge"; `voxelflow prices` lists them.'
+            raise _Wrong("must be the name of a machine type", hint)
+        return {name: value.strip()}
+
+    return read
 
 
 def _currency(value: object, _: Path) -> dict[str, Any]:
@@ -339,7 +343,8 @@ _FIELDS: dict[str, Any] = {
     "price_per_dbu": _amount("price_per_dbu", 0.3),
     "dbu_per_hour": _amount("dbu_per_hour", 3),
     "currency": _currency,
-    "machine": _machine,
+    "machine": _machine("machine"),
+    "executor_machine": _machine("executor_machine"),
     "spot": _spot,
     "stop_after": _stop_after,
     "stop_at_cost": _stop_at_cost,
@@ -368,6 +373,8 @@ def to_toml(profile: Profile) -> str:
         fields.append(("currency", profile.currency))
     if profile.machine:
         fields.append(("machine", profile.machine))
+    if profile.executor_machine:
+        fields.append(("executor_machine", profile.executor_machine))
     if profile.spot:
         fields.append(("spot", True))
     if profile.stop_after_s is not None:
@@ -397,6 +404,7 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # parallel_tasks = 2               # tasks that run at the same time
 # keep_warm_minutes = 5            # how long Java of a local[...] master waits for the next run, idle; 0: not at all
 # machine = "m5.2xlarge"           # shows what runs have cost, by the table of `voxelflow prices`; or with your price:
+# executor_machine = "m5.4xlarge"  # on a cluster: that of each executor, where it is not the driver's (machine)
 # spot = true                      # the machine may be taken back: the price is its spot_per_hour in that table
 # price_per_hour = 3.20            # of all machines together
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour

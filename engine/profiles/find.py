@@ -9,8 +9,9 @@ from typing import Any
 
 from engine.cgroups import memory, usable_cores
 from engine.errors import UsageError
-from engine.prices import machine_table
+from engine.prices import Machine, machine_table
 from engine.prices.dbu import dbu_table
+from engine.profiles.cluster import DATABRICKS
 from engine.profiles.file import ProfilesFile, check_name, example, parse_profiles, read_profiles_file
 from engine.profiles.profile import Profile
 from engine.storage.files import whole_file
@@ -151,7 +152,7 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
             f"{file.path}: profile {name}, backend: the ready profile {name} keeps its backend",
             hint="Give the profile another name.",
         )
-    for field in ("master", "spark", "keep_warm_minutes"):
+    for field in ("master", "spark", "keep_warm_minutes", "executor_machine"):
         if backend == "embedded" and fields.get(field):
             raise UsageError(
                 f"{file.path}: profile {name}, {field}: is for Spark, and the profile runs embedded",
@@ -161,39 +162,68 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
 
 
 def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace: Workspace | None) -> Mapping[str, Any]:
-    """The price of the machine that the profile names, with its currency. Raises `UsageError` when there is none."""
-    units = _units(name, file, fields)
+    """The prices of the machines that the profile names, with their currency. Raises `UsageError` when there is no such
+    machine, or the prices do not go together."""
+    out = dict(_units(name, file, fields))
     spot = bool(fields.get("spot"))
+    executors = None
+    if "executor_machine" in fields:
+        executors = _in_table(name, "executor_machine", file, fields, workspace)
+        out["executor_machine"] = executors.key
     if "machine" not in fields:
         if spot:
             raise UsageError(
                 f"{file.path}: profile {name}, spot: the profile names no machine type",
                 hint='Write for example machine = "m5.2xlarge"; a price of your own (price_per_hour) needs no spot.',
             )
-        return units
-    try:
-        found = machine_table(workspace).find(fields["machine"])
-    except UsageError as exc:
-        raise UsageError(f"{file.path}: profile {name}, machine: {exc.message}", hint=exc.hint) from None
+        return out
+    found = _in_table(name, "machine", file, fields, workspace)
+    out["machine"] = found.key
     if fields.get("price_per_hour") is not None:
-        return {**units, "machine": found.key}
+        return out
     own = str(fields.get("currency", ""))
     if own and found.currency and found.currency.upper() != own:
         raise UsageError(
             f"{file.path}: profile {name}, currency: the price of {found.key} is in {found.currency}, not in {own}",
             hint=f"Give a price of your own (price_per_hour = ..., in {own}), or take the currency out.",
         )
-    if spot and found.spot_per_hour is None:
+    out |= {"machine_price": _hour(name, found, spot, file), "currency": own or found.currency}
+    if executors is None:
+        return out
+    if executors.currency != found.currency and None not in (executors.price_per_hour, found.price_per_hour):
         raise UsageError(
-            f"{file.path}: profile {name}, spot: no spot price of {found.key} is known",
+            f"{file.path}: profile {name}, executor_machine: the price of {executors.key} is in"
+            f" {executors.currency or 'no currency'}, that of {found.key} in {found.currency or 'none'}",
+            hint="Give a price of your own for all machines together (price_per_hour = ..., and its currency).",
+        )
+    return out | {"executor_price": _hour(name, executors, spot, file)}
+
+
+def _in_table(
+    name: str, field: str, file: ProfilesFile, fields: Mapping[str, Any], workspace: Workspace | None
+) -> Machine:
+    try:
+        return machine_table(workspace).find(fields[field])
+    except UsageError as exc:
+        raise UsageError(f"{file.path}: profile {name}, {field}: {exc.message}", hint=exc.hint) from None
+
+
+def _hour(name: str, machine: Machine, spot: bool, file: ProfilesFile) -> float | None:
+    if spot and machine.spot_per_hour is None:
+        raise UsageError(
+            f"{file.path}: profile {name}, spot: no spot price of {machine.key} is known",
             hint="A row in machines.csv of the workspace gives it (spot_per_hour); or give price_per_hour here.",
         )
-    price = found.spot_per_hour if spot else found.price_per_hour
-    return {**units, "machine": found.key, "machine_price": price, "currency": own or found.currency}
+    return machine.spot_per_hour if spot else machine.price_per_hour
 
 
 def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Databricks' units an hour, where a profile says what one costs. Raises `UsageError` where they are not known."""
+    if fields.get("master") == DATABRICKS and "executor_machine" in fields:
+        raise UsageError(
+            f"{file.path}: profile {name}, executor_machine: all machines of a cluster on Databricks are of one type",
+            hint="Take it out: machine names that type.",
+        )
     if fields.get("price_per_dbu") is None or fields.get("dbu_per_hour") is not None:
         return {}
     machine = str(fields.get("machine", "")).partition("@")[0]

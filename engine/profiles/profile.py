@@ -13,13 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import UsageError
 from engine.limit import Limit
+from engine.profiles.cluster import DATABRICKS, Executors, executors_of
 
 Backend = Literal["embedded", "spark"]
 LOCAL_MASTER = "local[*]"
 """Spark on this machine, in one process, with all its cores."""
 KEEP_WARM_MINUTES = 5.0
-DATABRICKS = "databricks"
-"""The master of a profile whose runs are jobs on Databricks: it has no address that a driver here could use."""
 
 
 class Profile(BaseModel):
@@ -45,17 +44,22 @@ class Profile(BaseModel):
     keep_warm_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = KEEP_WARM_MINUTES
     """How long the Java of Spark on this machine waits for the next run; 0: it ends with its run."""
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What an hour costs by the profile itself, in `currency`."""
+    """What an hour of all machines costs by the profile itself, in `currency`."""
     machine: str = ""
     """The machine type in the table of prices, `name@region`; "" when none is named."""
     spot: bool = False
     """Whether the machine is one that the provider may take back, which costs less: its price is then that of these."""
     machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
+    executor_machine: str = ""
+    """On a cluster, the machine type of each executor, `name@region`; "" where it is that of the driver, `machine`."""
+    executor_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """What the table says of an hour of that one, in `currency`."""
     price_per_dbu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Where Databricks runs the machine: what one of its units (DBU) costs. An hour costs these beside the machine."""
+    """Where Databricks runs the machines: what one of its units (DBU) costs. An hour costs these beside the machines.
+    """
     dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The units that an hour takes."""
+    """The units that an hour of each machine takes."""
     currency: str = ""
     """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where none is given."""
     stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -65,13 +69,62 @@ class Profile(BaseModel):
     """Folder for the data of runs, absolute; all executors must see it. None: the workspace."""
 
     @property
+    def executors(self) -> Executors:
+        """Those of its Spark; none where all work is done here."""
+        return Executors(0) if self.is_here else executors_of(self.master, self.spark)
+
+    @property
     def hourly_price(self) -> float | None:
-        """What an hour costs: the profile's own price, else its machine's, and Databricks' units where it has a price
-        of those; None when one of them is not known."""
-        machine = self.machine_price if self.price_per_hour is None else self.price_per_hour
-        if machine is None or self.price_per_dbu is None:
-            return machine
-        return None if self.dbu_per_hour is None else machine + self.dbu_per_hour * self.price_per_dbu
+        """What an hour costs of all its machines, on a cluster those of the driver and of the most executors that it
+        has: the profile's own price, else the machines', and Databricks' units where it has a price of those; None when
+        one of them is not known. What runs cost, their limits, estimates and the advisor go by it alone."""
+        return self.hour_of(self.executors.count)
+
+    def hour_of(self, executors: int | None) -> float | None:
+        """The same with so many executors; None: nobody knows how many.
+
+        `price_per_hour` is that of all machines; the price of a machine type, and Databricks' units, are those of each.
+        """
+        own = self.price_per_hour
+        price = self._machines_price(executors) if own is None else own
+        if price is None or self.price_per_dbu is None:
+            return price
+        if self.dbu_per_hour is None or executors is None:
+            return None
+        return price + (1 + executors) * self.dbu_per_hour * self.price_per_dbu
+
+    def _machines_price(self, executors: int | None) -> float | None:
+        driver = self.machine_price
+        each = self.executor_price if self.executor_machine else driver
+        if driver is None or not executors:
+            return driver if executors == 0 else None
+        return None if each is None else driver + executors * each
+
+    @property
+    def unpriced(self) -> str:
+        """Why `hourly_price` is not known, in words; "" where it is."""
+        if self.hourly_price is not None:
+            return ""
+        if self.price_per_hour is None and not self.machine:
+            if self.executor_machine:
+                return f"the profile {self.name} names no machine for its driver"
+            return f"the profile {self.name} names neither a machine nor a price"
+        if self.price_per_hour is None and self.machine_price is None:
+            return f"no price of {self.machine} is known (`voxelflow prices`)"
+        if self.executors.count is None:
+            return f"the profile {self.name} does not say how many executors it has (set {self.executors.missing})"
+        return f"no price of {self.executor_machine}, the machine of its executors, is known (`voxelflow prices`)"
+
+    @property
+    def machines_text(self) -> str:
+        """The machines by their types: `m5.2xlarge@us-east-1`, `5 x m5.2xlarge@us-east-1 (driver and 4 executors)`; ""
+        where none is named."""
+        found = self.executors
+        if not found.count or not self.machine:
+            return self.machine
+        if self.executor_machine not in ("", self.machine):
+            return f"{self.machine} (driver) and {found.count} x {self.executor_machine} ({found.text})"
+        return f"{1 + found.count} x {self.machine} (driver and {found.text})"
 
     @property
     def limit(self) -> Limit:
@@ -197,6 +250,6 @@ def spark_settings(profile: Profile, environ: Mapping[str, str] | None = None) -
             raise UsageError(
                 f"the environment variable {variable} is not set; profile {profile.name} uses it for"
                 f" {', '.join(settings)}",
-                hint=f"Set {variable} where you start Voxelflow.",
+                hint=f"Set {variable} where you start Voxelflow: `export {variable}=...`.",
             )
     return {name: _REFERENCE.sub(lambda m: known[m[1]], value) for name, value in profile.spark.items()}

@@ -117,7 +117,7 @@ def start(
     Raises as `prepare` and `begin` do; then no run was recorded.
     """
     profile = profile or find_profile(None, workspace)
-    require_price(profile.limit if limit is None else limit, profile.hourly_price, profile.name)
+    require_price(profile.limit if limit is None else limit, profile.hourly_price, profile.name, why=profile.unpriced)
     choice = choice or Choice()
     suffix = new_suffix()
     options: dict[str, JsonValue] = {"start": choice.start, "end": choice.end, "fresh": choice.fresh, **(also or {})}
@@ -159,7 +159,7 @@ def begin(
     """
     text, used = dump(document), made.profile
     limit = used.limit if limit is None else limit
-    require_price(limit, used.hourly_price, used.name)
+    require_price(limit, used.hourly_price, used.name, why=used.unpriced)
     kept: dict[str, JsonValue] = {**options, "backend": used.backend, **limit.as_options()}
     if used.hourly_price is not None:
         # As it was then: the files may name another price when someone asks what the run has cost.

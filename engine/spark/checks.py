@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import platform
+import re
 import shutil
 import socket
 import tempfile
@@ -13,17 +14,21 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from engine.errors import VoxelflowError
+from engine.extras import install
 from engine.profiles import Check, Profile, spark_settings
+from engine.profiles.checks import nvidia_devices
 from engine.spark.failures import spark_error
 from engine.spark.jars import delta_artifact, delta_jars
 from engine.spark.java import find_java
 from engine.spark.session import is_local, open_session
+from engine.text import plural
 from engine.workspace import Workspace, storage_of
 
 PACKAGES = ("deltalake", "numpy", "pyarrow", "pydantic")
@@ -92,7 +97,7 @@ def _on_executors(session: SparkSession, profile: Profile, workspace: Workspace,
             "executors",
             False,
             f"the cluster has given no executor within {_EXECUTOR_WAIT_S:.0f} s",
-            "Is it full, or does the profile ask for more memory or cores than its workers have?",
+            f"Is it full, or does the profile ask for more memory or cores than its workers have? {_look(profile)}",
         )
         return
     storage = storage_of(workspace, profile.storage_root).root
@@ -106,17 +111,41 @@ def _on_executors(session: SparkSession, profile: Profile, workspace: Workspace,
             "storage",
             False,
             f"{storage} cannot be written: {exc.strerror or exc}",
-            "Set storage_root in the profile to a folder that this machine and all executors can write.",
+            "Set storage_root in the profile to a folder that this machine and all executors can write, or make this"
+            f' one so: `sudo mkdir -p {quote(str(storage))} && sudo chown "$USER" {quote(str(storage))}`.',
         )
         return
     try:
         tasks = max(2, context.defaultParallelism, count) * _TASKS_EACH
         found = context.parallelize(range(tasks), tasks).map(_Probe(str(place))).collect()
         yield from _judged(found, place)
+        if wanted := _wanted_gpus(profile):
+            yield _gpus(found, wanted)
     except Exception as exc:
         yield _failed("executors", spark_error(exc, log))
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _look(profile: Profile) -> str:
+    """The command that shows what the cluster has, and what it gives to whom."""
+    master = profile.master
+    if master.startswith("k8s:"):
+        namespace = profile.spark.get("spark.kubernetes.namespace") or "default"
+        return f"`kubectl get pods -n {quote(namespace)}` shows which wait, `kubectl describe pod` why."
+    if master.startswith("yarn"):
+        return "`yarn node -list -all -showDetails` shows what its nodes have, `yarn application -list` what runs."
+    host = master.removeprefix("spark://").partition(",")[0].rpartition(":")[0]
+    return f"`curl http://{host}:8080/json/` shows its workers, and what they have free."
+
+
+def _wanted_gpus(profile: Profile) -> int:
+    """How many GPUs each executor needs: as many as Spark is to ask for, else those of the profile. On this machine
+    there are no others than it, which are looked at before."""
+    if profile.is_here:
+        return 0
+    asked = profile.spark.get("spark.executor.resource.gpu.amount", "").strip()
+    return int(asked) if re.fullmatch("[0-9]{1,4}", asked) else profile.gpus
 
 
 def _executors(context: SparkContext) -> int:
@@ -145,6 +174,8 @@ class _Found:
     reads: bool
     wrote: str
     trouble: str
+    gpus: int = 0
+    """NVIDIA's devices that it was given."""
 
 
 class _Probe:
@@ -175,6 +206,7 @@ class _Probe:
             reads=reads,
             wrote=wrote,
             trouble=trouble,
+            gpus=nvidia_devices(),
         )
 
 
@@ -210,6 +242,24 @@ def _judged(found: list[_Found], place: Path) -> Iterator[Check]:
         yield Check("storage", True, f"{storage} is read and written by all executors and by this machine")
 
 
+def _gpus(found: list[_Found], wanted: int) -> Check:
+    """Whether each executor has as many GPUs, and a TensorFlow that could use them."""
+    name, executors = "executors' GPUs", {(f.host, f.folder): f for f in found}.values()
+    few = {f.host: f.gpus for f in executors if f.gpus < wanted}
+    if few:
+        said = "; ".join(f"{host} has {has} of {wanted}" for host, has in sorted(few.items()))
+        hint = (
+            f'Have Spark ask for them ("spark.executor.resource.gpu.amount" = {wanted}) where the cluster hands them'
+            " out; `nvidia-smi` on that host says whether NVIDIA's driver works there. Or write gpus = 0."
+        )
+        return Check(name, False, said, hint)
+    without = sorted({f.host for f in executors if "tensorflow" not in f.versions})
+    if without:
+        hint = f"Install it with CUDA's libraries in the executors' Python: {install('gpu')}"
+        return Check(name, False, f"no tensorflow on {', '.join(without)} to use them", hint)
+    return Check(name, True, f"each has {plural(min(f.gpus for f in executors), 'NVIDIA devices')} or more")
+
+
 def _written(path: Path, text: str) -> bool:
     try:
         return path.read_text() == text
@@ -218,14 +268,18 @@ def _written(path: Path, text: str) -> bool:
 
 
 _STORAGE = (
-    "Set storage_root in the profile to a folder that this machine and all executors have mounted at the same path."
+    "Set storage_root in the profile to a folder that this machine and all executors have mounted at the same path;"
+    " `findmnt -T FOLDER`, there and here, shows what is mounted."
 )
-_OTHER_CODE = "Take the installed voxelflow out of the executors' Python: its code travels by itself."
+_OTHER_CODE = (
+    "Take the installed voxelflow out of the executors' Python (`pip uninstall voxelflow`): ours travels there."
+)
 
 
 def _python_hint(version: str) -> str:
     kind = ".".join(version.split(".")[:2])
     return (
-        f"Give the executors Python {kind} with our third-party packages, and name it in the profile:"
-        ' "spark.pyspark.python" = "/path/to/python".'
+        f"Give the executors Python {kind} with our third-party packages, on each host: `python{kind} -m venv /opt/vf"
+        f" && /opt/vf/bin/pip install {' '.join(PACKAGES)}`; and name it in the profile:"
+        ' "spark.pyspark.python" = "/opt/vf/bin/python".'
     )

@@ -20,13 +20,16 @@ import hashlib
 import os
 import secrets
 import struct
+import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import UsageError
+from engine.errors import UsageError, WorkspaceError
 from engine.failpoints import failpoint
 from engine.storage.checksum import crc32
+from engine.storage.process_lock import ProcessLock
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,6 +42,9 @@ _HEAD = struct.Struct("<8sQI")
 _MAGIC = b"VFcache1"
 _KEPT_SHARE = 0.9
 """A clean-up leaves this share of the limit, so that the next piece needs none."""
+_PATIENCE_S = 30.0
+"""A clean-up of a large cache takes seconds; a process that was stopped keeps the lock until somebody ends it."""
+_FIRST_POLL_S, _POLL_S = 0.0005, 0.02
 _PIECES = "pieces"
 _TEMPORARY = "making"
 
@@ -48,6 +54,7 @@ class RangeCache:
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder, self.limit = folder, limit
+        self._is_stuck = False
 
     @classmethod
     def from_environment(cls) -> RangeCache | None:
@@ -87,11 +94,14 @@ class RangeCache:
         return None
 
     def put(self, address: str, tag: str, start: int, end: int, data: Buffer) -> None:
-        """Keep the bytes, if the limit allows it. A disk that cannot be written is no error."""
+        """Keep the bytes, if the limit allows it. A disk that cannot be written is no error, nor is a process that does
+        not free the cache's lock: after a warning nothing more is kept."""
         view = memoryview(data)
+        if self._is_stuck:
+            return
         if view.nbytes + _HEAD.size > self.limit * _KEPT_SHARE or view.nbytes != end - start or not tag:
             return
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, WorkspaceError):
             self._put(self._path(address, tag, start, end), view)
 
     def _put(self, path: Path, view: memoryview) -> None:
@@ -100,13 +110,14 @@ class RangeCache:
         making.mkdir(exist_ok=True)
         temporary = making / secrets.token_hex(8)
         with temporary.open("wb", buffering=0) as file:
-            # As long as this is locked, no clean-up takes the file for one that a dead process left.
-            fcntl.flock(file, fcntl.LOCK_EX)
+            # As long as this is locked, no clean-up takes the file for one that a dead process left. One that came
+            # first deletes it: then the piece is not kept.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 _write_all(file.fileno(), _HEAD.pack(_MAGIC, view.nbytes, crc32(view)))
                 _write_all(file.fileno(), view)
                 with self._locked() as total:
-                    if not path.exists():
+                    if total is not None and not path.exists():
                         self._reserve(total, view.nbytes + _HEAD.size)
                         failpoint("cache:counted")
                         temporary.replace(path)
@@ -118,14 +129,28 @@ class RangeCache:
         return self.folder / _PIECES / name[:2] / name
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """The cache's lock: its file's descriptor. The file contains the total; a process that dies frees it."""
-        handle = os.open(self.folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _locked(self) -> Iterator[int | None]:
+        """The cache's lock: its file's descriptor. The file contains the total; a process that dies frees it.
+
+        None, after a warning, when another process has kept it for too long.
+        """
+        lock = ProcessLock(self.folder / "total")
+        until, wait = time.monotonic() + _PATIENCE_S, _FIRST_POLL_S
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield handle
+            while not (held := lock.acquire()) and not self._is_stuck:
+                if time.monotonic() > until:
+                    self._is_stuck = True
+                    warnings.warn(
+                        f"another process has kept the cache's lock {lock.path} for {_PATIENCE_S:.0f} s: nothing more"
+                        f" is cached here. `fuser {lock.path}` names it; end it, and the cache is used again.",
+                        stacklevel=2,
+                    )
+                    break
+                time.sleep(wait)  # most are held for less than a millisecond
+                wait = min(2 * wait, _POLL_S)
+            yield lock.fileno() if held else None
         finally:
-            os.close(handle)
+            lock.release()
 
     def _reserve(self, total: int, size: int) -> None:
         noted = os.pread(total, 32, 0)

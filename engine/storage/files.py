@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 
+from engine.storage.io_errors import needing
+
 PARTIAL = ".partial"
 """How temporary files end."""
 
@@ -30,6 +32,9 @@ _NO_FLUSH = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 """Some network file systems cannot flush a folder, and say so: there is nothing more to do then."""
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 """Errors that come without a file's name and are never about a file that is read."""
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_HERE, _REPLACE_NOTHING = -100, 1
+"""Linux' AT_FDCWD and RENAME_NOREPLACE."""
 GONE = "is gone"
 DANGLING = "it is a link whose target is missing"
 """What git-annex and DVC leave for a file that was not fetched."""
@@ -50,8 +55,9 @@ def write_whole(path: Path, data: bytes | str, *, durable: bool) -> None:
     `durable`: once this returns, a power cut leaves the new content. Raises `OSError` with the file's name; the old
     content is then still there.
     """
-    with whole_file(path, durable=durable) as temporary:
-        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+    content = data.encode() if isinstance(data, str) else data
+    with needing(len(content)), whole_file(path, durable=durable) as temporary:
+        temporary.write_bytes(content)
 
 
 def check_regular(path: Path, limit: int = DOCUMENT_BYTES) -> None:
@@ -126,19 +132,42 @@ def new_file(path: Path) -> Iterator[Path]:
     """The same, durably, for a file that never takes the place of another.
 
     Raises `FileExistsError` when one is there at the end of the block, another `OSError` when it cannot be written, or
-    on a file system without hard links.
+    on a file system that has neither hard links nor a rename that replaces nothing.
     """
     temporary = temporary_beside(path)
     try:
         yield temporary
         flush([temporary])
-        os.link(temporary, path)
+        try:
+            os.link(temporary, path)
+        except OSError as exc:
+            if exc.errno not in _NO_LINKS or not _rename_to_new(temporary, path):
+                raise
     except OSError as exc:
         _name_file(exc, temporary, path)
         raise
     finally:
         temporary.unlink(missing_ok=True)
     flush([path.parent])
+
+
+def _rename_to_new(source: Path, target: Path) -> bool:
+    """Rename a file to a name that nothing has, as FAT and SMB shares can, which have no hard links; False where the
+    system or the file system cannot.
+
+    Raises `FileExistsError` when the name is taken, another `OSError` when it cannot be renamed.
+    """
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_HERE, os.fsencode(source), _HERE, os.fsencode(target), _REPLACE_NOTHING) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_LINKS | {errno.EINVAL}:
+        return False
+    raise OSError(number, os.strerror(number), str(target))
 
 
 def temporary_beside(path: Path, ending: str = PARTIAL) -> Path:

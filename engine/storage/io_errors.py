@@ -51,6 +51,7 @@ _PHRASES = {os.strerror(number): number for number in OUT_OF_RESOURCES | {errno.
 }
 _FILES = (r"filename = '(/[^']+)'", r"(?:file|dir|directory|at|to|from):? '?(/[^\s':]+)")
 _NAMED = "_voxelflow_file"
+_SIZED = "_voxelflow_bytes"
 _AGAIN = "then `voxelflow runs resume` continues from what is done"
 
 
@@ -76,7 +77,7 @@ def explain(
     if number == errno.EIO and isinstance(text, str) and os.strerror(number) not in text:
         found: VoxelflowError = FileError(f"{file}: {text}" if file else text, hint=_DAMAGED)  # its reader knows more
     else:
-        found = _sentence(number, file, folder, about_bytes)
+        found = _sentence(number, file, folder, _needed(about_bytes, getattr(cause, _SIZED, None)))
     found.hint = found.hint if in_run else found.hint.replace(_AGAIN, "then try again")
     return found
 
@@ -118,6 +119,18 @@ def naming(path: Path | str, only: Collection[int] | None = None) -> Iterator[No
         raise
 
 
+@contextmanager
+def needing(count: int) -> Iterator[None]:
+    """Note in the error of a full disk how many bytes the file was to have, as far as no deeper block has noted it."""
+    try:
+        yield
+    except Exception as exc:
+        if number_of(exc) in FULL and not hasattr(exc, _SIZED):
+            with suppress(AttributeError, TypeError):
+                setattr(exc, _SIZED, count)
+        raise
+
+
 def number_of(exc: BaseException) -> int | None:
     """The system's error number behind the error; None when there is none."""
     return _number(exc)[0]
@@ -147,7 +160,7 @@ def full_disk(*folders: Path) -> DiskFull | None:
     for folder in folders:
         free = _free(folder)
         if free is not None and free < _NEARLY_NOTHING:
-            return _no_space(None, folder, None)
+            return _no_space(None, folder)
     return None
 
 
@@ -304,12 +317,17 @@ def _has_no_inodes(folder: Path) -> bool:
 
 def no_space(folder: Path, what: str, hint: str, file: str | None = None) -> DiskFull:
     """The error of a full disk for work that knows what it was about to write: `what` is "a checkpoint of 1.0 MB"."""
-    return _no_space(file, folder, None, what, hint)
+    return _no_space(file, folder, "", what, hint)
 
 
-def _no_space(
-    file: str | None, folder: Path | None, about_bytes: int | None, what: str = "", hint: str = ""
-) -> DiskFull:
+def _needed(about_bytes: int | None, own_bytes: int | None) -> str:
+    """How much space is missing: for all that the node makes where that is known, else for the file."""
+    if about_bytes:
+        return f"about {size(about_bytes)} needed for the node's output"
+    return f"{size(own_bytes)} needed for it" if own_bytes else ""
+
+
+def _no_space(file: str | None, folder: Path | None, needed: str = "", what: str = "", hint: str = "") -> DiskFull:
     where = str(folder) if folder is not None else "a disk that was written to"
     said = [f"{_beside(file, folder)} could not be written"] if file else []
     if folder is not None and _has_no_inodes(folder):
@@ -317,18 +335,18 @@ def _no_space(
     else:
         if what:
             said.append(f"{what} does not fit")
-        if about_bytes:
-            said.append(f"about {size(about_bytes)} needed for the node's output")
+        if needed:
+            said.append(needed)
         if folder is not None and (free := _free(folder)) is not None:
             said.append(f"{size(free)} free now")
     message = f"no space left on {where}" + (f": {', '.join(said)}" if said else "")
     return DiskFull(message, hint=hint or f"Free space there (`voxelflow clean` shows what can go), {_AGAIN}.")
 
 
-def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: int | None) -> VoxelflowError:
+def _sentence(number: int, file: str | None, folder: Path | None, needed: str) -> VoxelflowError:
     """The error of this number with its names and figures."""
     if number == errno.ENOSPC:
-        return _no_space(file, folder, about_bytes)
+        return _no_space(file, folder, needed)
     if number not in _SENTENCES:
         text = os.strerror(number)
         return FileError(f"{file}: {text}" if file else text, hint=_REMEDIES.get(number, _ELSEWHERE))
@@ -340,7 +358,7 @@ def _sentence(number: int, file: str | None, folder: Path | None, about_bytes: i
         "file_or_folder": file or folder or "a file",
         "folder": folder or "a disk that was written to",
         "not_written": f": {_beside(file, folder)} could not be written" if file else "",
-        "needed": f", about {size(about_bytes)} needed for the node's output" if about_bytes else "",
+        "needed": f", {needed}" if needed else "",
         "to_open": f" to open {file}" if file else "",
         "files": files,
         "raise_files": _raise_files(files, most_files),

@@ -189,7 +189,7 @@ class LocalPlace(Place):
         return size
 
     def damaged(self, files: Iterable[tuple[str, int]]) -> Iterator[tuple[int, str]]:
-        # Texts: with a file a volume, making each path an object takes longer than looking at the file (0.7 s).
+        # Texts: with one file per volume, making each path an object takes longer than looking at the file (0.7 s).
         folder = f"{self.root}/"
         for number, (name, size) in enumerate(files):
             if problem := size_problem(folder + name, size):

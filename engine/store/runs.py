@@ -8,15 +8,13 @@ import shutil
 import socket
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from engine.declare.events import (
-    Event,
-    Outputs,
     Progress,
     RunState,
     RunStateChanged,
@@ -30,9 +28,10 @@ from engine.limit import Limit
 from engine.storage.files import write_whole
 from engine.storage.process_lock import is_held
 from engine.store import ending as run_ending
-from engine.store.database import Database, datasets_json, new_id
+from engine.store.database import datasets_json, new_id
 from engine.store.liveness import is_stuck, is_supervised, likely_reason
 from engine.store.results import ResultCache
+from engine.store.run_events import RunEvents
 from engine.store.run_records import ACTIVE, Run, Task, as_it_is
 from engine.store.stretches import NO_MOVES, Moves, moves_of, worked
 from engine.store.sweeps import SweepStore
@@ -50,7 +49,7 @@ _READ_AT_ONCE = 500
 _MOVES_KEPT = 32
 
 
-class RunStore(Database):
+class RunStore(RunEvents):
     """All reading and writing of `runs.db`. One object may be used by several threads.
 
     Reading raises `sqlite3.Error`, writing too, as when the disk is full, and `DamagedStore`.
@@ -401,27 +400,6 @@ class RunStore(Database):
 
     # --- events -----------------------------------------------------------------------------
 
-    def add_events(self, run_id: str, events: Iterable[Event]) -> None:
-        """Keep events; progress is kept only as the task's newest."""
-        with self.write() as db:
-            for event in events:
-                self._add_event(db, run_id, event)
-
-    def events(
-        self, run_id: str, after: int = 0, kinds: Collection[str] = (), limit: int = 10_000, nodes: Collection[str] = ()
-    ) -> list[tuple[int, Event]]:
-        """Events with their sequence numbers, those after `after`, oldest first.
-
-        `kinds` and `nodes` are those wanted: all where there are none.
-        """
-        among = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        among += f" AND node IN ({', '.join('?' * len(nodes))})" if nodes else ""
-        rows = self.read(
-            f"SELECT seq, body FROM events WHERE run_id = ? AND seq > ? {among} ORDER BY seq LIMIT ?",
-            run_id, after, *kinds, *nodes, limit,
-        )  # fmt: skip
-        return [(r["seq"], self._event(r["body"])) for r in rows]
-
     def add_sample(self, run_id: str, sample: SystemSample, idle_s: float = 0.0, measured_s: float = 0.0) -> None:
         """Keep a sample of the machine; count `measured_s` more seconds as measured, and `idle_s` of them as idle."""
         with self.write() as db:
@@ -431,14 +409,6 @@ class RunStore(Database):
                     "UPDATE runs SET idle_s = idle_s + ?, measured_s = measured_s + ? WHERE run_id = ?",
                     (idle_s, measured_s, run_id),
                 )
-
-    def last_event(self, run_id: str) -> int:
-        """The sequence number of the run's newest event; 0 when it has none."""
-        return int(self.read("SELECT coalesce(max(seq), 0) AS seq FROM events WHERE run_id = ?", run_id)[0]["seq"])
-
-    def _event(self, body: str) -> Event:
-        event = event_from_json(body, self.paths)
-        return event.model_copy(update={"outputs": self.known(event.outputs)}) if isinstance(event, Outputs) else event
 
     def _task(self, row: sqlite3.Row) -> Task:
         values = dict(row)
@@ -498,16 +468,6 @@ class RunStore(Database):
         error = run_ending.storable(error)
         self._add_event(db, run_id, RunStateChanged(state=state, error=error))
         self._finish_run(db, run_id, state, error, attempt)
-
-    def _add_event(self, db: sqlite3.Connection, run_id: str, event: Event) -> None:
-        body = event.model_dump_json(exclude_none=True, context=self.paths)
-        if isinstance(event, Progress):
-            db.execute("UPDATE tasks SET progress = ? WHERE run_id = ? AND node = ?", (body, run_id, event.node))
-        else:
-            db.execute(
-                "INSERT INTO events (run_id, node, kind, time, body) VALUES (?, ?, ?, ?, ?)",
-                (run_id, event.node, event.event, event.time, body),
-            )
 
     @staticmethod
     def _beat(db: sqlite3.Connection, run_id: str) -> None:

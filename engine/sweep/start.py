@@ -71,7 +71,7 @@ def check_sweep(pipeline: Pipeline, catalog: Catalog, options: SweepOptions, pro
     Raises `CheckFailed` with the problems of every listed value, `UsageError` when nothing varies or a cost is limited
     that cannot be counted, and `MissingPackage` when a search lacks Optuna.
     """
-    require_price(options.limit, profile.hourly_price, profile.name, "sweep")
+    require_price(options.limit, profile.hourly_price, profile.name, "sweep", why=profile.unpriced)
     if options.trials is not None:
         require("a search", "optuna")
         if options.objective is None:
@@ -136,7 +136,8 @@ def resume_sweep(
 def _require_something_left(workspace: Workspace, store: RunStore, sweep: Sweep, limit: Limit) -> None:
     if not limit:
         return
-    require_price(limit, find_profile(sweep.profile, workspace).hourly_price, sweep.profile, "sweep")
+    profile = find_profile(sweep.profile, workspace)
+    require_price(limit, profile.hourly_price, sweep.profile, "sweep", why=profile.unpriced)
     used = spent(store, sweep)
     if limit.is_used(used.worked_s, used.cost):
         raise UsageError(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """One value of a metric. `at` is in ms; `series` marks a curve, which has one point a step."""
+    """One value of a metric. `at` is in ms; `series` marks a curve, which has one point per step."""
 
     key: str
     value: float

@@ -37,12 +37,12 @@ def has_view(dataset: Dataset) -> bool:
 
 def info_of(dataset: Dataset, view: DatasetView) -> ViewInfo:
     """What the editor draws before it asks for any panel's content."""
+    figures = details_of(dataset) if view.figures is None else view.figures
     return ViewInfo(
         kind=dataset.kind,
         title=type(dataset).title or dataset.kind,
         uri=dataset.uri,
-        facts=dict(_fact(name, value) for name, value in details_of(dataset).items())
-        | ({"note": view.note} if view.note else {}),
+        facts=dict(_fact(name, value) for name, value in figures.items()) | ({"note": view.note} if view.note else {}),
         panels=tuple(
             PanelInfo(
                 name=name,

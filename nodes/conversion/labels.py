@@ -43,12 +43,12 @@ some microseconds a name, 2 s for 650,000 files."""
 
 @dataclass(frozen=True)
 class Labels:
-    """One label a file, in the files' order.
+    """One label per file, in the files' order.
 
     `values` is float32 with NaN for "no label"; `conflicts` marks files that were given several
     different labels; `classes` names the values 0, 1, ... when the labels are texts.
     `rows_without_file` counts rows of the label table that name no file. `origin` says in words
-    where the labels came from. `columns` has a row a file, of what else the label table says; `remarks` are what a
+    where the labels came from. `columns` has one row per file, of what else the label table says; `remarks` are what a
     person should know of them. `commas` names those of them that are text because their numbers have commas, each with
     an example; under the name "" the labels themselves.
     """

@@ -1,6 +1,6 @@
 """From the rows of a source to a published set of Parquet parts: what to keep, what to make, in which order.
 
-The rows are cut into chunks in their order, one chunk a part. Who makes the chunks is the caller's choice
+The rows are cut into chunks in their order, one chunk per part. Who makes the chunks is the caller's choice
 (`in_threads`, `nodes.spark.make_chunks`); which they are, and what counts, is decided here. Every node that makes
 volumes comes through `make_parts`:
 

@@ -20,9 +20,9 @@ from nodes.cutting.patches import columns_of
 
 @dataclass(frozen=True)
 class KnownOfVolumes:
-    """`columns` has a row a volume. `without` are the volumes that the table does not name, `rows_without_volume` how
-    many of its rows name none of them. `remarks` are what a person should know of the columns; `commas` those of them
-    that are text because their numbers have commas, each with an example."""
+    """`columns` has one row per volume. `without` are the volumes that the table does not name, `rows_without_volume`
+    how many of its rows name none of them. `remarks` are what a person should know of the columns; `commas` those of
+    them that are text because their numbers have commas, each with an example."""
 
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     without: tuple[str, ...] = ()

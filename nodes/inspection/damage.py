@@ -19,6 +19,7 @@ from engine.declare.datasets import Dataset, TrainedModel, VolumeDelta, VolumePa
 from engine.errors import DataError, UsageError, VoxelflowError
 from engine.observe.results import SIZES
 from engine.storage import is_url
+from engine.storage.checksum import checksum_problem
 from engine.storage.files import size_problem
 from engine.storage.io_errors import raise_if_not_damage
 from engine.storage.place import Place, place_at
@@ -253,7 +254,8 @@ def _check_parts(dataset: VolumeParquet, checked: Checked, threads: int, progres
 
 
 def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
-    """The files of a trained model: their sizes as they were noted, archives by their checksums, JSON by reading it.
+    """The files of a trained model: their sizes and, of small ones, their checksums as they were noted, archives by
+    checksums of their own, JSON by reading it.
 
     A remark names the files whose content is compared with nothing.
     """
@@ -265,8 +267,10 @@ def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
     if not folder.exists():
         yield Damage(str(folder), "model", "it is gone", "the model")
         return
+    sums: dict[str, int] = {}
     try:
-        sizes = json.loads((folder / SIZES).read_bytes())["sizes"]
+        noted = json.loads((folder / SIZES).read_bytes())
+        sizes, sums = noted["sizes"], dict(noted.get("crc32", {}))
         for name, size in sizes.items():
             if problem := size_problem(folder / name, size):
                 yield Damage(str(folder / name), "model", f"it {problem}", lost.get(name, "this file of the model"))
@@ -283,7 +287,7 @@ def check_model(folder: Path, checked: Checked) -> Iterator[Damage]:
         if name in sizes and size_problem(path, sizes[name]):
             checked.files += 1
             continue
-        found = _check_model_file(path)
+        found = _check_model_file(path, sums.get(name))
         checked.files += found.is_read
         if found.problem:
             yield Damage(str(path), "model", found.problem, lost.get(name, "this file of the model"))
@@ -309,8 +313,11 @@ class _ModelFile(NamedTuple):
     is_compared: bool = False
 
 
-def _check_model_file(path: Path) -> _ModelFile:
+def _check_model_file(path: Path, checksum: int | None) -> _ModelFile:
     try:
+        if checksum is not None:
+            differs = checksum_problem(path, checksum)
+            return _ModelFile(differs and f"it {differs}", is_compared=True)
         if path.suffix in (".keras", ".npz", ".zip"):
             problem = archive_problem(path)
             return _ModelFile(problem or "", is_compared=problem is not None)

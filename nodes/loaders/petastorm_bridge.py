@@ -42,7 +42,7 @@ def open_reader(
 ) -> Any:
     """petastorm's batch reader over exactly these files, which `access` opens, one pass.
 
-    It yields named tuples with one array a column, one for each row group: text as str, binary as bytes, lists of
+    It yields one named tuple per row group, with one array per column: text as str, binary as bytes, lists of
     equal length as a matrix. `seed` fixes the order of the row groups and must not be 0, which petastorm takes for
     "none"; with more than one of `workers` that order is a race all the same. `shard` is (number, count): every
     count-th row group, so shards may differ by one. Stop and join it. `verify`: compare each page with its checksum,
@@ -232,8 +232,8 @@ def _install() -> None:
     class Worker(worker.ArrowReaderWorker):  # type: ignore[misc, name-defined]
         """petastorm's worker, whose errors reach the caller as ours, with the file's path.
 
-        Its pool prints them with a traceback, and for one that nobody takes its thread waits without an end. So they
-        go the way of the data.
+        Its pool prints an error with a traceback and puts it into a queue; when the queue is full and the reader has
+        been left, the worker's thread never ends. So errors are passed on with the data instead.
         """
 
         def process(self, piece_index: int, *others: Any, **more: Any) -> None:

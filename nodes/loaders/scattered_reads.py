@@ -1,7 +1,7 @@
 """Many reads at places all over some files by one system call.
 
 A thread that calls `preadv` for each volume asks for the interpreter's lock as often, and waits while somebody else has
-it. Measured with volumes of 360 kB in the page cache: by one call a batch the loader is 1.2 times as fast, and so
+it. Measured with volumes of 360 kB in the page cache: with one call per batch the loader is 1.2 times as fast, and so
 it is beside a training loop that spends a millisecond of Python on each batch.
 
 The call is Linux' `io_submit`. On files that are not opened with O_DIRECT it does the reads one after the other,

@@ -1,6 +1,6 @@
 """The parts of a prediction: how rows are divided, made into predictions, and recorded in the task's scratch folder.
 
-    plan.json           what is predicted, and the table's version before it
+    plan.json           what is predicted, the table's folder, and its version before it
     part-00007-*.parquet    the rows of a part
     part-00007.json         its record: it counts from the moment that this file is there
 
@@ -27,11 +27,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import ExecutionError
 from engine.storage.files import whole_file, write_whole
-from engine.storage.io_errors import OUT_OF_RESOURCES
+from engine.storage.io_errors import OUT_OF_RESOURCES, needing
 from engine.text import plural
 from nodes.loaders.interface import Reading
 from nodes.loaders.rows import RowNumbers
 from nodes.prediction.inputs import ModelCard, OpenedRows
+from nodes.prediction.table_folder import TABLE, Standing
 from nodes.training.usable_values import usable
 from nodes.volume_file.footer import sign_footer
 
@@ -56,7 +57,8 @@ Scores = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 class Plan(BaseModel):
     """`identity` is a hash of all that decides the rows and the scores; parts of another one do not count.
 
-    `base` is the version of the table of predictions before this work, -1 when there was none.
+    `base` is the version of the table of predictions before this work, -1 when there was none; `table` the name of its
+    folder.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -64,6 +66,7 @@ class Plan(BaseModel):
     format: int = 1
     identity: str
     base: int
+    table: str = TABLE
 
 
 class Record(BaseModel):
@@ -94,7 +97,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, identity: str, base: Callable[[], int]) -> Plan:
+    def begin(self, identity: str, standing: Callable[[], Standing]) -> Plan:
         """The plan to carry out: the one that is there if it is for the same, else a new one and no parts."""
         try:
             found = Plan.model_validate_json((self.folder / _PLAN).read_bytes())
@@ -105,7 +108,8 @@ class Ledger:
             return found
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        plan = Plan(identity=identity, base=base())
+        found_there = standing()
+        plan = Plan(identity=identity, base=found_there.base, table=found_there.table)
         self._write(_PLAN, plan)
         return plan
 
@@ -140,7 +144,7 @@ class Ledger:
     def write_rows(self, number: int, rows: pa.Table) -> Path:
         """Put the rows of a part on the disk; they do not count yet."""
         path = self.folder / f"part-{number:05d}-{secrets.token_hex(8)}.parquet"
-        with whole_file(path, durable=True) as temporary:
+        with needing(rows.nbytes), whole_file(path, durable=True) as temporary:
             pq.write_table(rows, temporary, write_page_checksum=True)
             sign_footer(temporary)
         return path

@@ -33,10 +33,11 @@ from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
 from engine.storage.place import link_or_copy
 from nodes.prediction.inputs import ModelCard
 from nodes.prediction.parts import SCHEMA, Ledger, Record
+from nodes.prediction.table_folder import version_of
 from nodes.table.commit import LOG_KEPT, TASK_NOTE, Committer, TableWriter, table_writer
 from nodes.table.constraints import NewRows, count_here, refuse_removals, refuse_violations
 from nodes.table.features import CommitRules, commit_rules, refuse_features
-from nodes.table.log import actions, newest_version, note_of
+from nodes.table.log import actions, note_of
 from nodes.table.log_writer import Change
 from nodes.table.snapshot import (
     TableFile,
@@ -70,12 +71,6 @@ class _PredictionsFile(TableFile):
         return json.dumps(
             {"numRecords": self.rows, "minValues": least, "maxValues": most, "nullCount": nulls}, ensure_ascii=False
         )
-
-
-def version_of(root: Path) -> int:
-    """The newest version of the table at `root`, -1 when there is no table."""
-    newest = newest_version(root)
-    return -1 if newest is None else newest
 
 
 def commit(

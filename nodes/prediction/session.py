@@ -21,12 +21,13 @@ from engine.text import plural
 from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.prediction.inputs import ModelCard, OpenedRows, as_trained, open_rows, read_card
 from nodes.prediction.parts import Division, Ledger, PartWork, latency
-from nodes.prediction.predictions_table import commit, version_of
+from nodes.prediction.predictions_table import commit
+from nodes.prediction.table_folder import Standing, choose_table, clear_others
 from nodes.table.commit import Committer
 from nodes.training.learner import framework_named, starting
 from nodes.training.rows import leased
 
-TABLE, FIGURES = "predictions", "latency.json"
+FIGURES = "latency.json"
 _VOLUMES = "volumes"
 """The kind of work of which the time left is counted."""
 
@@ -132,12 +133,11 @@ def _predict(
 ) -> Predictions:
     card = read_card(Path(model.uri))
     digest = card.digest()
-    root = ctx.out / TABLE
     enter_phase("Opening the volumes")
     with leased(ctx, data), _opened(data, card, ctx) as (data, opened):
         ledger = Ledger(ctx.scratch / "prediction")
         prediction = Prediction(data, card, digest, division, opened, ledger)
-        plan = ledger.begin(prediction.identity(), lambda: version_of(root))
+        plan = ledger.begin(prediction.identity(), lambda: _choose_table(ctx))
         missing = prediction.missing()
         _report_start(prediction, missing, ctx)
         done = prediction.count - prediction.size(missing)
@@ -157,7 +157,8 @@ def _predict(
         )
     took = latency(records)
     enter_phase("Writing the table")
-    made = commit(root, ledger, records, plan.base, card, digest, ctx, committer)
+    made = commit(ctx.out / plan.table, ledger, records, plan.base, card, digest, ctx, committer)
+    clear_others(ctx.out, plan.table)
     unlabelled = made.count - made.labelled
     ctx.facts(volumes=made.count, labelled=made.labelled, unlabelled=unlabelled, model=digest, **took)
     ctx.artifact("file", _write_figures(ctx.out / FIGURES, made, took))
@@ -170,6 +171,13 @@ def _opened(data: Dataset, card: ModelCard, ctx: TaskContext) -> Iterator[tuple[
     data = as_trained(data, card, ctx.scratch / "rows.arrow", ctx.warn)
     with open_rows(data, card, cores=ctx.resources.cores) as opened:
         yield data, opened
+
+
+def _choose_table(ctx: TaskContext) -> Standing:
+    standing = choose_table(ctx.out)
+    if standing.damage:
+        ctx.warn(f"{standing.damage}: the predictions get a table of their own in {ctx.out / standing.table}")
+    return standing
 
 
 def _report_start(prediction: Prediction, missing: Sequence[int], ctx: TaskContext) -> None:

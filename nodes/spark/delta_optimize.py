@@ -101,7 +101,7 @@ def _optimize(table: VolumeDelta, target: Target, codec: str, ctx: TaskContext) 
 
 def _layout(current: TableVersion, target: Target, codec: str) -> dict[str, str]:
     group_rows = Recipe.of(current.spec, pa.schema(current.columns.to_arrow())).group_rows
-    # One page a row group. No more than that: a compressor sets aside a page's bytes beforehand.
+    # One page per row group. No more than that: a compressor sets aside a page's bytes beforehand.
     page = group_rows * (current.spec.volume_bytes + _ROW_BYTES) + _ROW_BYTES
     return {
         "spark.sql.parquet.compression.codec": codec,

@@ -1,7 +1,7 @@
 """Commits by Delta's own transactions, from the driver's Java: its checks, its log store, its protocol upgrades.
 
 What a commit holds is planned by `nodes.table`, as on the embedded backend, and made under the table's lock. Here it
-becomes Delta's actions, which travel to Java as one JSON text a kind: a call a file would take 0.2 ms each. Delta adds
+becomes Delta's actions, which travel to Java as one JSON text per kind: a call per file takes 0.2 ms. Delta adds
 what the table's features ask for (row ids, in-commit timestamps), refuses what it may not take, and looks after
 checkpoints and version checksums.
 

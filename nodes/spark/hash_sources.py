@@ -1,4 +1,7 @@
-"""Files that patches are cut from, hashed by Spark: a task a volume. The driver writes the hashes down as they come."""
+"""Files that patches are cut from, hashed by Spark: one task per volume.
+
+The driver writes the hashes down as they come.
+"""
 
 from __future__ import annotations
 

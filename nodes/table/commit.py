@@ -274,7 +274,7 @@ class TableWriter:
             self._commit_by_delta_rs(part)
 
     def _write_lines(self, version: int, lines: Iterable[bytes]) -> bool:
-        """Write the commit after `version`; False where the file system has no hard links."""
+        """Write the commit after `version`; False where the file system cannot (`_link_commit`)."""
         try:
             for action in actions(self.place, version, "txn"):
                 if action.get("appId") == WRITER_APP_ID:
@@ -284,7 +284,8 @@ class TableWriter:
         return self._link_commit(version + 1, lines)
 
     def _link_commit(self, version: int, lines: Iterable[bytes]) -> bool:
-        """Write the commit of a version that is not there; False where the file system has no hard links."""
+        """Write the commit of a version that is not there; False where the file system has neither hard links nor a
+        rename that replaces nothing."""
         try:
             write_commit(self.place, version, lines)
         except FileExistsError as exc:

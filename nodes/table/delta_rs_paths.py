@@ -28,7 +28,8 @@ def refuse_misspelled(root: object, files: Iterable[TableFile]) -> None:
         if file.path_in_log not in known:
             raise UnsupportedTable(
                 f"{file.path} cannot be taken out of the table {root}: its log spells the file {file.path_in_log},"
-                " which delta-rs cannot write, and the file system has no hard links, so that delta-rs must write it",
+                " which delta-rs cannot write, and the file system has neither hard links nor a rename that replaces"
+                " nothing, so that delta-rs must write it",
                 hint="Let Spark rewrite that file (OPTIMIZE, or REORG TABLE), or write the table again.",
             )
 

@@ -138,7 +138,7 @@ def _bring_up(
     with open_staging(place, ctx) as staging:
         _Filling(table, ledger, work, wanted, staging, ctx).run(writer, count, columns.optional)
         staging.clear()
-    # What the change needed goes before the table comes: with a file a volume, each is hundreds of megabytes.
+    # What the change needed goes before the table comes: with one file per volume, each is hundreds of megabytes.
     del table, ledger, work
     return open_table(place)
 

@@ -357,7 +357,7 @@ def _after(place: Place, token: int) -> tuple[int, ...]:
 
 
 def _read_into(ledger: Ledger, place: Place, token: int) -> None:
-    # One text for a name, wherever it is: with a file a volume, names are most of the memory.
+    # One text for a name, wherever it is: with one file per volume, names are most of the memory.
     texts: dict[str, str] = {}
     states = {_ABSORBED: ledger.absorbed, _TAKEN_OUT: ledger.taken_out, _LEFT_OUT: ledger.left_out}
     last: tuple[str, list[Segment]] = "", []

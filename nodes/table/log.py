@@ -33,6 +33,8 @@ _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _ANY_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.")
 _KIND = re.compile(rb'\s*\{\s*"(\w+)"')
+_UNKNOWN_TYPE = re.compile(r"Unsupported Delta table type: '([^']*)'")
+_LATER_TYPE = re.compile(r"(geography|geometry|interval|variant|void)\b")
 _REQUIRED = ("id", "schemaString", "partitionColumns", "configuration")
 """Of the metadata action, besides its format."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
@@ -228,6 +230,33 @@ def refuse_damaged(place: Place, wanted: int | None = None) -> None:
             if problem := _schema_problem(str(action["schemaString"])):
                 raise torn(place.path(f"{LOG}/{commit_name(version)}"), problem)
             return
+
+
+def damaged_type(place: Place, wanted: int | None, text: str) -> DataError | None:
+    """The error that names the file of the log with a type that Delta does not have; None where it is another error.
+
+    `text` is what delta-rs says of the version (the newest by default). A type that came to Delta later is no damage.
+    """
+    found = _UNKNOWN_TYPE.search(text)
+    if found is None or _LATER_TYPE.match(found[1]):
+        return None
+    why = f"its schema has a column of type {found[1]}, and Delta has no such type"
+    last = _last_checkpoint(place)
+    newest = max((v for v in versions(place) if wanted is None or v <= wanted), default=-1)
+    for version in range(newest, -1, -1):
+        path = f"{LOG}/{commit_name(version)}"
+        try:
+            schemas = [str(action.get("schemaString")) for action in actions(place, version, "metaData")]
+        except FileNotFoundError:
+            break
+        if any(f'"{found[1]}"' in schema for schema in schemas):
+            return torn(place.path(path), why)
+        if schemas:
+            break  # sound: it is a checkpoint that differs from it
+    if last is None or (wanted is not None and last > wanted):
+        return None
+    names = (name for name in place.names(LOG) if name.startswith(f"{last:020d}.checkpoint."))
+    return next((torn(place.path(f"{LOG}/{name}"), why, _without(place, last)) for name in sorted(names)), None)
 
 
 def _schema_problem(text: str) -> str:

@@ -69,8 +69,8 @@ class Operation:
 def write_commit(place: Place, version: int, lines: Iterable[bytes]) -> None:
     """Let version `version` appear, whole and durable.
 
-    Raises `FileExistsError` when it is there already, another `OSError` when it cannot be written or a local file
-    system has no hard links (`engine.storage.place.CANNOT_LINK`).
+    Raises `FileExistsError` when it is there already, another `OSError` when it cannot be written; of the numbers in
+    `engine.storage.place.CANNOT_LINK` where a local file system cannot do so (`engine.storage.files.new_file`).
     """
     if not isinstance(place, LocalPlace):
         if not place.put_if_absent(f"{LOG}/{commit_name(version)}", b"".join(lines)):

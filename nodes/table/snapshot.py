@@ -19,7 +19,7 @@ from engine.storage.objects import redact, storage_error
 from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.table.features import CommitRules, commit_rules, refuse_unreadable
-from nodes.table.log import LOG, data_version, has_version, last_writer, refuse_damaged, refuse_torn
+from nodes.table.log import LOG, damaged_type, data_version, has_version, last_writer, refuse_damaged, refuse_torn
 from nodes.volume_file.layout import spec_of
 
 if TYPE_CHECKING:
@@ -222,6 +222,8 @@ def _load_error(place: Place, version: int | None, exc: Exception) -> VoxelflowE
             f"there is no Delta table at {place}", hint="Check the path, or run the node that makes it again."
         )
     known = unreadable(place, version, redact(str(exc)), is_there=is_there)
+    if found := damaged_type(place, version, str(exc)):
+        return found
     if not isinstance(known, UnsupportedTable):
         try:
             refuse_damaged(place, version)
@@ -308,7 +310,7 @@ def files_in_log(delta: DeltaTable, place: Place) -> list[TableFile]:
     there = set(table.column_names)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        # A piece at a time: with a file a volume, the values of all of them are most of the memory.
+        # A piece at a time: with one file per volume, the values of all of them are most of the memory.
         for batch in table.to_batches(_BATCH):
             columns = [batch[n].to_pylist() if n in there else [None] * batch.num_rows for n in (*names, *optional)]
             yield from zip(*columns, strict=True)
@@ -335,7 +337,7 @@ def _table_files(place: Place, rows: Iterable[tuple[Any, ...]]) -> Iterator[Tabl
         if None in (count, unlabelled, id_min, id_max):
             yield replace(describe_file(place, path), spelling=spelling_of(logged, path))
             continue
-        # One object for what is equal: with a file a volume, half of the memory.
+        # One object for what is equal: with one file per volume, half of the memory.
         id_max = id_min if id_max == id_min else id_max
         size = sizes.setdefault(size, size)
         label_min, label_max = labels.setdefault(label_min, label_min), labels.setdefault(label_max, label_max)

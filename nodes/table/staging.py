@@ -6,6 +6,20 @@ Of a table in an object store they are made in the task's scratch folder, from s
 uploaded at once: a name that no commit has is out of sight too.
 
 Names identify the content, so a task that runs again after a kill finds the files it had finished.
+
+The way of a file of a local table, with the method of `Staging` or the function that takes it on. `NAME.json`, beside
+the files of one rewrite, is the sign that they are finished:
+
+    not there --rewrite, take--> written --settle--> finished --join--> in the table's folder --commit--> in the table
+                                    |         (on the disk, NAME.json)        |
+                                    |                    |                    `-- killed before the commit: no reader
+                                    |                    |                        sees it; the next try finds it, else
+                                    |                    |                        vacuum deletes it
+                                    |                    `-- killed: `find` and `rewrite` of the next owner of the slot
+                                    |                        take it as it is, if its size is right
+                                    `-- killed: made again
+
+    clear, clear_abandoned: all that has not joined is deleted
 """
 
 from __future__ import annotations

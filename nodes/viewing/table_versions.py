@@ -50,7 +50,7 @@ class _Commit:
 
 
 class Versions(Table):
-    """Newest first; a click shows the table as it was."""
+    """Newest first; a click shows the table as it was, or the same part of it where the dataset is a part."""
 
     title = "Versions"
 
@@ -69,10 +69,10 @@ class Versions(Table):
     def _row(self, version: int, size: _Size | None) -> TableRow:
         commit, dataset = self._commit(version), self._dataset
         opens = None
-        if size is not None and size.rows and not dataset.selections and version != dataset.version:
+        if size is not None and size.rows and version != dataset.version:
             update = {
                 "version": version, "data_version": version, "count": size.rows, "files": size.files,
-                "bytes": size.bytes, "labelled": 0,
+                "bytes": size.bytes, "labelled": 0, "selected": None,
             }  # fmt: skip
             opens = dataset.model_copy(update=update)
         known = (size.rows, size.files, size.bytes) if size is not None else (None, None, None)

@@ -43,6 +43,7 @@ from nodes.loaders.data_files import LOCAL, RemoteFiles
 from nodes.table.log_sample import sample_table
 from nodes.table.snapshot import TableVersion, local_folder, open_table
 from nodes.viewing.histograms import histogram
+from nodes.viewing.listed_parquet import ListedRows, is_listing
 from nodes.viewing.table_versions import Versions
 from nodes.viewing.volume_rows import FolderRows, TableFile, TableRows, VolumeRows
 from nodes.volume_file.layout import spec_of
@@ -62,6 +63,8 @@ _SAMPLE_VOLUMES, _SAMPLE_BYTES = 64, 64 << 20
 _UNREAD = 8
 """When so many volumes cannot be read, and none could, no more are tried: a store without a connection answers late."""
 _MOST_CHANNELS = 32
+_KNOWN_BEFORE = ("bytes", "shape", "dtype", "transforms")
+"""Figures of Parquet files that are known before a run counts their volumes."""
 _MOST_FILES, _SAMPLED_FILES = 20_000, 1000
 """Files of a table or a folder that are opened all, and how many of more: opening one takes a millisecond, and labels
 are in all of them."""
@@ -360,7 +363,9 @@ def files_view(dataset: VolumeFiles, made_from: Mapping[str, Dataset]) -> Datase
 
 
 def parquet_view(dataset: VolumeParquet, made_from: Mapping[str, Dataset]) -> DatasetView:
-    """Parquet files, and what was left out when they were made."""
+    """Parquet files, and what was left out when they were made; of a folder also before any run."""
+    if is_listing(dataset):
+        return _ListedView(dataset)
     listed = read_parts(dataset).quarantine
     others: dict[str, Panel] = {}
     if listed is not None and dataset.quarantined:
@@ -373,7 +378,19 @@ def delta_view(dataset: VolumeDelta, made_from: Mapping[str, Dataset]) -> Datase
     return VolumesView(_delta_rows(dataset), versions=Versions(dataset))
 
 
+class _ListedView(VolumesView):
+    """Of a folder before any run: nothing is known of it but what the files opened here say."""
+
+    def __init__(self, dataset: VolumeParquet) -> None:
+        rows = ListedRows(dataset)
+        super().__init__(rows)
+        known = {"volumes": rows.count} if rows.all_counted else {}
+        self.figures = known | {name: value for name, value in dataset.details().items() if name in _KNOWN_BEFORE}
+
+
 def _parquet_rows(dataset: VolumeParquet) -> TableRows:
+    if is_listing(dataset):
+        return ListedRows(dataset)
     folder = local_folder(dataset.uri)
     parts = read_parts(dataset).parts
     shown = spread(len(parts), _SAMPLED_FILES) if len(parts) > _MOST_FILES else range(len(parts))

@@ -91,7 +91,7 @@ def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page:
     expect(page.get_by_role("spinbutton", name="DBU an hour")).to_have_attribute("placeholder", "3")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("heading", level=1, name="bricks")).to_be_visible()
-    expect(page.locator(".vf-profile-line").filter(has_text="1.668 USD an hour")).to_be_visible()
+    expect(page.locator(".vf-profile-line").filter(has_text="5.004 USD an hour")).to_be_visible()
     made = find_profile("bricks", studio.workspace)
     assert (made.price_per_dbu, made.dbu_per_hour, made.stop_after_s) == (0.3, 3, 3 * 3600)
 

@@ -191,7 +191,7 @@ def test_each_save_is_a_version_that_can_be_seen_and_brought_back(page: Page, st
     expect(removed).to_contain_text("removed")
     rows.nth(1).click()
     expect(said).to_have_text("1 node changed")
-    expect(canvas.dialog.get_by_role("list", name="Changed values")).to_have_text("make: text x → second")
+    expect(canvas.dialog.get_by_role("list", name="Changed values")).to_have_text("Make: text x → second")
     canvas.dialog.get_by_role("radio", name="Against the canvas now").click()
     expect(said).to_contain_text("1 node added")
     canvas.answer("Restore this version")

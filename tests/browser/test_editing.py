@@ -13,7 +13,7 @@ from studio import StudioServer
 
 SHARED_STUDIO = True
 
-FARTHEST_TITLE = 26
+FARTHEST_TITLE = 37
 """Pixels of a title at the smallest zooms: larger ones would not fit a card."""
 
 
@@ -100,7 +100,7 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
     card = canvas.card("make")
     # Parts of a card, and the zoom in per cent below which they are not there.
     shown = {".card-type": 62, ".card-detail": 45, ".node-icon": 45}
-    for most in (100, 70, 55, 33):
+    for most in (100, 70, 55, 33, 24, 18):
         canvas.far(most)
         zoom = at_rest(canvas)
         assert zoom < most + 0.5
@@ -116,6 +116,9 @@ def test_from_a_distance_titles_can_be_read_and_details_go(page: Page, studio: S
             f"at {zoom:.1f}% nobody can read the title",
         )
         assert title.evaluate("title => getComputedStyle(title).opacity") == "1"
+        expect(card.locator(".card-light")).to_be_visible()
+        inside, around = bounds(title), bounds(card)
+        assert inside["y"] + inside["height"] <= around["y"] + around["height"]
 
 
 def test_several_nodes_are_moved_copied_and_deleted(page: Page, studio: StudioServer) -> None:

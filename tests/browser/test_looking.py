@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 from building import box, pipeline
+from canvas_page import box as box_of
 from canvas_page import eventually, seed
 from page_looks import findings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Page, expect
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 from volume_viewer import (
@@ -139,6 +140,13 @@ def test_a_large_volume_is_cut_and_its_patches_are_shown(page: Page, studio: Stu
     assert value == pytest.approx(expected([a + b for a, b in zip(first, voxel, strict=True)], 0), rel=1e-3)
 
 
+def overlap(one: FloatRect, other: FloatRect) -> bool:
+    return all(
+        one[side] < other[side] + other[length] and other[side] < one[side] + one[length]
+        for side, length in (("x", "width"), ("y", "height"))
+    )
+
+
 def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
     page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
@@ -147,6 +155,18 @@ def test_a_table_is_seen_after_a_run_with_its_versions_and_what_was_left_out(
     canvas.run()
     canvas.expect_run("Done")
     loaded(canvas.card("table").locator(".card-pictures img"))
+    # A run that has trained nothing says what table it made, and covers no card.
+    result = page.get_by_role("complementary", name="Result of the run")
+    expect(result).to_have_attribute("data-shown", "true")
+    expect(result.locator("li").first).to_have_text("Volumes12")
+    expect(result.locator(".run-summary-name")).to_have_text(["Volumes", "Files", "Size"])
+    expect(result).to_contain_text("ParquetToDelta")
+    for card in canvas.cards.all():
+        assert not overlap(box_of(result), box_of(card))
+    result.get_by_role("button", name="Open table").click()
+    expect(canvas.dialog.locator(".thumb")).to_have_count(12)
+    canvas.keys("Escape")
+    result.get_by_role("button", name="Close").click()
     canvas.select("table")
     canvas.frame_keys("d")
     canvas.dialog.get_by_role("tab", name="Versions").click()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sqlite3
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -383,7 +385,7 @@ def test_a_run_that_ends_says_what_it_came_to_and_leads_there(page: Page, gate: 
     ]
     assert sizes[0] > 1.5 * sizes[1]
     figures = canvas.card("l").locator(".card-figures > span")
-    expect(figures.first).to_have_text("val_auc 0.75")
+    expect(figures).to_have_text(["Loss 0.5", "0 parameters"])  # not the large one once more
     assert figures.evaluate_all("all => all.every(each => each.scrollWidth <= each.clientWidth)")
     panel.get_by_role("button", name="Close").click()
     expect(panel).to_have_count(0)
@@ -421,6 +423,10 @@ def test_a_run_that_ends_says_what_it_came_to_and_leads_there(page: Page, gate: 
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Open model").click()
     expect(page.get_by_role("dialog")).to_contain_text("voxelflow predict")
+    # All of its files in one go.
+    address = page.get_by_role("dialog").get_by_role("link", name="Download all").get_attribute("href")
+    with zipfile.ZipFile(io.BytesIO(page.request.get(f"/{address}").body())) as files:
+        assert {"history.json", "model.json"} <= {Path(name).name for name in files.namelist()}
 
 
 def test_a_model_is_registered_from_its_runs_overview(

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import WorkspaceError
 from engine.observe.paths import allowed_places
+from engine.storage.process_lock import ProcessLock
 from engine.workspace import (
     FORMAT,
     Workspace,
@@ -109,3 +110,17 @@ def test_a_storage_inside_the_workspace_moves_with_it_and_one_elsewhere_is_not_s
     assert [storage.root for storage in storages(moved)] == [
         moved.root, moved.root / "storage" / places[0].name, places[1],
     ]  # fmt: skip
+
+
+def test_a_process_that_keeps_the_name_of_a_storage_to_itself_is_named(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.workspace._PATIENCE_S", 0.05)
+    other = ProcessLock(workspace.locks / "storages")
+    assert other.acquire()
+    other.note("process 77 (since 12:00:00)")
+    with pytest.raises(WorkspaceError, match=r"process 77 \(since 12:00:00\) has kept .*/storages locked") as caught:
+        storage_of(workspace, tmp_path / "elsewhere")
+    assert "End it" in caught.value.hint
+    other.release()
+    assert storage_of(workspace, tmp_path / "elsewhere").root.parent == tmp_path / "elsewhere"

@@ -13,10 +13,12 @@ from deltalake import DeltaTable
 from existing_tables import looked_at, take_parquet
 from npy_folders import context
 
-from engine.declare.datasets import VolumeDelta, VolumeSpec
+from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, UnsupportedTable
 from nodes.parquet_folder import parquet_folder
 from nodes.parquet_to_delta import parquet_to_delta
+from nodes.viewing import open_view
+from nodes.viewing.volumes import VolumesView
 from nodes.volume_file.layout import properties, schema
 
 CATS = VolumeSpec(shape=(2, 3, 4), dtype="float32", classes=("cat", "dog"))
@@ -55,6 +57,19 @@ def test_parameters_that_say_something_else_than_a_file_are_refused(
     with pytest.raises(UnsupportedTable, match=said) as caught:
         take_parquet(folder, tmp_path / "work", shape=shape, dtype=dtype)
     assert caught.value.parameter == "shape"
+
+
+def test_the_files_can_be_looked_at_before_a_run(tmp_path: Path) -> None:
+    folder = volumes_in(tmp_path / "in", "a", properties(CATS))
+    look = looked_at(parquet_folder, tmp_path / "look", folder=str(folder))
+    there = look.inputs["made"].dataset
+    assert isinstance(there, VolumeParquet)
+    assert (there.uri, there.manifest, there.count) == (str(folder), look.paths["folder"].manifest, 2)
+    view = open_view(there, {})
+    assert isinstance(view, VolumesView)
+    assert view.rows.row(1).id == "a1"
+    refused = looked_at(parquet_folder, tmp_path / "look", folder=str(folder), shape=(1, 2), dtype="int8")
+    assert refused.inputs["made"].dataset is None
 
 
 @pytest.mark.parametrize("silent", ["", "a", "c"])

@@ -62,8 +62,8 @@ def rows(uri: str) -> dict[str, bytes]:
     return out
 
 
-def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> Any:
-    """Wait for something to become true, looking often, as long as the run lives."""
+def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str, *, pause_s: float = 0.02) -> Any:
+    """Wait for something to become true, as long as the run lives, looking every `pause_s` seconds."""
 
     def details() -> str:
         failures = [event for _, event in store.events(run_id, kinds=("failure",))]
@@ -75,7 +75,7 @@ def soon(there: Callable[[], Any], what: str, store: RunStore, run_id: str) -> A
         assert out or was_active, details()
         return out
 
-    return wait_until(found, what, 500, details=details)
+    return wait_until(found, what, 500, details=details, pause_s=pause_s)
 
 
 def sizes_below(folder: Path, suffix: str) -> list[int]:

@@ -13,10 +13,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from outside_parts import require
 from pyspark.sql import SparkSession
+from waiting import WAIT_S
 
 _HERE = Path(__file__).resolve().parent
 WORKER_PATH = os.pathsep.join([str(_HERE.parents[1]), str(_HERE)])
@@ -36,6 +38,8 @@ _FOR_SMALL_TABLES = {
 }
 
 _folders: list[str] = []
+_gateways: list[Any] = []
+"""To the JVM that was started here."""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,7 @@ def _start() -> SparkSession:
     from engine.spark.jars import delta_jars
     from engine.spark.java import find_java
 
+    _end_java_of_others()
     folder = tempfile.mkdtemp(prefix="spark-")
     _folders.append(folder)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -101,7 +106,24 @@ def _start() -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _gateways[:] = [session.sparkContext._gateway]
     return session
+
+
+def _end_java_of_others() -> None:
+    """A test that opens a session of the engine in this process leaves its JVM, which our options come too late for:
+    with the memory of that session, and code that is compiled and thrown away again and again."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None or gateway in _gateways:
+        return
+    gateway.shutdown()
+    # A gateway asks Java for what it has not got itself.
+    if (java := vars(gateway).get("proc")) is not None:
+        java.stdin.close()
+        java.wait(WAIT_S)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _at_exit() -> None:

@@ -146,6 +146,14 @@ def make_parquet(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 
     )
 
 
+def make_listed_parquet(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9) -> VolumeParquet:
+    """The same files before any run: there is a listing of them, and nobody has counted their volumes."""
+    made = make_parquet(folder, volumes, labels, rows=rows)
+    listing = folder / "parquet.arrow"
+    manifest.write(manifest.list_folder(Path(made.uri), ("**/*.parquet",)), listing)
+    return made.model_copy(update={"manifest": str(listing), "count": 0, "found": 0})
+
+
 def make_files(folder: Path, volumes: Volumes, labels: Labels) -> VolumeFiles:
     """A folder of `.npy` files with a `labels.csv`."""
     root = folder / "files"

@@ -77,7 +77,7 @@ def campaign(
         tried = [kind for kind in group if kind.short or not short]
         if not tried:
             continue
-        with world(environment, folder) as made:
+        with world(environment, folder, short=short and rounds is None) as made:
             for kind in tried:
                 seeds: Sequence[int] | str | None = kind.short if short else call
                 if rounds is not None:
@@ -89,7 +89,7 @@ def campaign(
 
 
 @contextmanager
-def world(own: Mapping[str, str], folder: Path | None) -> Iterator[World]:
+def world(own: Mapping[str, str], folder: Path | None, *, short: bool = False) -> Iterator[World]:
     """Where rounds take place whose processes have this in their environment."""
     place = folder or (IN_MEMORY if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 1 << 30 else None)
     with tempfile.TemporaryDirectory(prefix="torture-", dir=place) as base:
@@ -106,7 +106,7 @@ def world(own: Mapping[str, str], folder: Path | None) -> Iterator[World]:
             forks.used(),
             scene_in(root, environment, forks) as scene,
         ):
-            yield World(root, scene, disk, forks)
+            yield World(root, scene, disk, forks, short)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,15 @@ from pathlib import Path
 from tests.torture.judge import Finding
 from tests.torture.rounds import Kind, World
 from tests.torture.sections import OTHER, Section, sections_of
-from tests.torture.stages import stages_of
+from tests.torture.stages import stages_of, strikes_more
 
 _KEPT_BY_OTHERS = re.compile(r"(.*/)?(lock|gate|\w+\.lock)|locks/.*|.*\.log|runs\.db-shm|workspace\.json")
 """Nothing is in them, nobody reads them, or a person writes them."""
 _MADE_OF_A_MODEL = re.compile(r".*(model|train|predict|evaluat|report).*", re.IGNORECASE)
+_OF_MORE = re.compile(
+    r"own/.*|workspace/(data/(CompareTrainings|CrossValidation|LoadModel|ProbeStorage|ProfileTraining|RunAfter)/|probes/).*"
+)
+"""What the other node types read in its place, and what they make."""
 _MODELS, _SOURCES = 1 / 4, 1 / 5
 """The shares of rounds after which a model, its predictions and reports are asked for again; and the pipeline whose
 volumes come in other ways."""
@@ -40,15 +44,18 @@ class BitRot(Kind):
         roll = dice.random()
         others = self._stages.sources_again if roll < _MODELS + _SOURCES else self._grown
         self._stage = self._stages.again if roll < _MODELS else others
+        of_models = self._stage is self._stages.again and seed % 2 == 0  # else of any file
+        kept, place = _MADE_OF_A_MODEL if of_models else None, self._scene.workspace
+        if strikes_more(seed):
+            self._stage, kept, place = self._stages.more_again, _OF_MORE, self._scene.root
         self._stages.set(self._stage)
-        kept = _MADE_OF_A_MODEL if self._stage is self._stages.again else None
-        victim, section = choose(self._scene.workspace, dice, kept)
+        victim, section = choose(place, dice, kept)
         before, times = victim.read_bytes(), victim.stat()
         how, after = _damage(before, section, dice)
         victim.write_bytes(after)
         if dice.random() < 0.5:  # as a disk does it
             os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
-        name = victim.relative_to(self._scene.workspace).as_posix()
+        name = victim.relative_to(place).as_posix()
         where = f"{name}, {section.kind}: {how}"
         try:
             self._judge(victim, where)
@@ -88,17 +95,19 @@ class BitRot(Kind):
 def choose(workspace: Path, dice: random.Random, wanted: re.Pattern[str] | None = None) -> tuple[Path, Section]:
     """A file and what of it is struck: each kind of section as often as each other, then each kind of file.
 
-    `wanted` is what the file's path matches. Names with numbers and hashes taken out are the kinds of files.
+    `wanted` is what the file's path below the folder must match. Names with numbers and hashes taken out are the kinds
+    of files.
     """
     kinds: dict[str, dict[str, list[tuple[Path, Section]]]] = {}
     for path in sorted(workspace.rglob("*")):
         name = path.relative_to(workspace).as_posix()
-        if path.is_file() and path.stat().st_size and not _KEPT_BY_OTHERS.fullmatch(name):
+        of_interest = not _KEPT_BY_OTHERS.fullmatch(name) and (wanted is None or wanted.fullmatch(name))
+        if of_interest and path.is_file() and path.stat().st_size:
             for section in sections_of(path):
                 files = kinds.setdefault(section.kind, {})
                 files.setdefault(re.sub(r"[0-9a-f]{6,}|\d+", "*", name), []).append((path, section))
     pages = sorted(kinds.keys() - {OTHER})
-    found = kinds[dice.choice(pages) if dice.random() < _PAGES else OTHER]
+    found = kinds[dice.choice(pages) if pages and dice.random() < _PAGES else OTHER]
     return dice.choice(found[dice.choice(sorted(found))])
 
 

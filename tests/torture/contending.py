@@ -13,6 +13,7 @@ from engine.document.pipeline import dump
 from tests.torture.judge import Finding, compare, rows_in, rows_of
 from tests.torture.rounds import Kind, World
 from tests.torture.scene import SHAPE, Answer, Command, storage_document
+from tests.torture.stages import stages_of, strikes_more
 
 RUNS, COUNT = 3, 20
 
@@ -37,6 +38,8 @@ class ContendingRuns(Kind):
 
     def play(self, seed: int) -> str:
         dice = random.Random(f"contending {seed}")
+        if strikes_more(seed):
+            return self._the_same_twice(dice)
         self._scene.restore(self._world.kept("contending"))
         commands = [self._start(number) for number in range(RUNS)]
         killed = ""
@@ -57,6 +60,21 @@ class ContendingRuns(Kind):
             wanted |= volumes
         compare("the table", rows_of(wanted), rows_in(str(self._scene.root / "table"), None))
         return f"three at once{killed}"
+
+    def _the_same_twice(self, dice: random.Random) -> str:
+        """Two runs of one pipeline in one workspace: one waits for what the other makes, and goes on if that dies."""
+        stages = stages_of(self._world)
+        stage = stages.named("more")
+        stages.set(stage)
+        commands = [self._scene.start("run", str(self._scene.document)) for _ in range(2)]
+        killed = ""
+        if dice.random() < 0.6:
+            time.sleep(dice.uniform(0.0, 4.0))
+            killed = self._kill_one(dice)
+        for command in commands:
+            self._see(command.wait())
+        stages.finish(stage, resume=False)
+        return f"the same twice{killed}"
 
     def _start(self, number: int) -> Command:
         place = self._scene.root / ("workspace-b" if number == RUNS - 1 else "workspace")

@@ -16,7 +16,6 @@ class FullDisk(Kind):
     name = "full-disk"
     what = "the disk fills up during each node in turn, a checkpoint or the tracking; then there is space again"
     short = (1, 12)
-    usual = 200
 
     @classmethod
     def environment(cls) -> dict[str, str]:
@@ -28,6 +27,11 @@ class FullDisk(Kind):
         self._scene, self._disk = world.scene, world.disk
         self._stages = stages_of(world, registers=True)
         self._all = [(stage, role) for stage in self._stages.stages for role in stage.roles(tracker=True)]
+
+    @property
+    def all_rounds(self) -> int:
+        """One pass, each with one call of the many at which the disk can be full."""
+        return len(self._all)
 
     def play(self, seed: int) -> str:
         dice = random.Random(f"full {seed}")

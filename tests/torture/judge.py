@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Row = tuple[str, float | None, str]
+Check = Callable[[Mapping[str, Any], Mapping[str, Mapping[str, Any]]], None]
+"""Whether an output is right, beside those of the other nodes that are done; raises `Finding`."""
 MADE = ("made_parts",)
 """Nodes whose rows are known only from an undisturbed run."""
-COMPARED = ("train", "predict", "report", *MADE)
+COMPARED = (
+    "train", "predict", "report", *MADE, "one", "other", "by_files", "loaded", "kept", "asked", "compared",
+)  # fmt: skip
 """Nodes whose results are compared with those of an undisturbed run."""
 
 
@@ -69,10 +73,20 @@ def compare(what: str, wanted: list[Row], found: list[Row]) -> None:
 
 
 class Judge:
-    """Of one workspace, whose volumes are known; `others` are the rows of nodes that do not hold all of these."""
+    """Of one workspace, whose volumes are known; `others` are the rows of nodes that do not hold all of these.
 
-    def __init__(self, workspace: Path, volumes: Mapping[str, bytes], others: Mapping[str, list[Row]]) -> None:
+    `checks` are further ones, by node.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        volumes: Mapping[str, bytes],
+        others: Mapping[str, list[Row]],
+        checks: Mapping[str, Check] | None = None,
+    ) -> None:
         self._workspace, self._wanted, self._others = workspace, rows_of(volumes), others
+        self._checks = checks or {}
 
     def tasks(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Of the newest run: by node its state and its outputs."""
@@ -82,6 +96,14 @@ class Judge:
             newest = "SELECT run_id FROM runs ORDER BY created DESC, run_id DESC LIMIT 1"
             rows = db.execute(f"SELECT node, state, outputs FROM tasks WHERE run_id = ({newest})").fetchall()
         return {node: (state, json.loads(outputs or "{}")) for node, state, outputs in rows}
+
+    def output(self, node: str) -> Mapping[str, Any]:
+        """What a node of the newest run, which is done, gave."""
+        return self._found(self.tasks()[node][1]["out"])
+
+    def content(self, node: str) -> Any:
+        """What is in that: rows, arrays, scores or figures, to be compared."""
+        return self._content(self.tasks()[node][1]["out"])
 
     def claims(self) -> None:
         """What the newest run calls done must be there, and right. Raises `Finding`."""
@@ -97,6 +119,9 @@ class Judge:
                     raise Finding(f"{node} is {state} without an output")
                 for output in outputs.values():
                     self._right(node, output)
+        done = {node: self._found(outputs["out"]) for node, (_, outputs) in tasks.items() if "out" in outputs}
+        for node in self._checks.keys() & done.keys():
+            self._checks[node](done[node], done)
 
     def whole(self, nodes: tuple[str, ...], reference: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The newest run must have done all of these nodes, exactly; what a model and its predictions are.
@@ -114,12 +139,18 @@ class Judge:
         found = {node: self._content(tasks[node][1]["out"]) for node in nodes if node in COMPARED}
         if reference is not None:
             for node, content in found.items():
-                if content != reference[node]:
+                # Of a training that went on after a kill a comparison has the last part.
+                same = content <= reference[node] if isinstance(content, frozenset) else content == reference[node]
+                if not same:
                     raise Finding(f"{node} differs from that of an undisturbed run")
         return found
 
     def _path(self, uri: str) -> Path:
         return self._workspace / uri.removeprefix("workspace:/") if uri.startswith("workspace:/") else Path(uri)
+
+    def _found(self, output: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same with paths instead of places in the workspace."""
+        return dict(output) | {name: str(self._path(output[name])) for name in ("uri", "manifest") if output.get(name)}
 
     def _right(self, node: str, output: Mapping[str, Any]) -> None:
         kind, path = output["kind"], self._path(output["uri"])
@@ -156,6 +187,9 @@ class Judge:
             if len(ids) != len(set(ids)):
                 raise Finding(f"{len(ids) - len(set(ids))} predictions are doubled")
             return sorted((row["id"], row["scores"]) for row in rows)
+        if (compared := path.with_name("comparison.json")).exists():
+            found = json.loads(compared.read_text())["trainings"]
+            return frozenset((each["node"], step, loss) for each in found for step, loss in each["losses"])
         return {k: v for k, v in output.get("figures", {}).items() if k in ("volumes", "labelled", "mean", "minimum")}
 
 

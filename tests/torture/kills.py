@@ -30,7 +30,7 @@ class Kills(Kind):
 
     def play(self, seed: int) -> str:
         dice = random.Random(f"kills {seed}")
-        stage = dice.choice(self._stages.stages)
+        stage = self._stages.chosen(seed, dice)
         self._stages.set(stage)
         roles = stage.roles(tracker=self.tracked)
         if self.tracked:

@@ -10,15 +10,20 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from object_stores import ObjectStore, azurite, s3_server
 from outside_parts import AZURITE
 
-from tests.torture.judge import Finding, compare, rows_in, rows_of
+from tests.torture.judge import Finding, Judge, compare, rows_in, rows_of
 from tests.torture.rounds import Kind, World
-from tests.torture.scene import storage_document
+from tests.torture.scene import COUNT, Answer, storage_document, whole_document
 
 _CHUNK = 1 << 16
+_TROUBLES = 0.05, 0.2, 0.5
+"""Shares of the connections and requests to which something happens."""
+_TRAINS = 3
+"""One in so many rounds trains from the store and predicts."""
 
 
 class FaultyProxy:
@@ -100,7 +105,7 @@ class FaultyProxy:
 
 class ObjectStoreFaults(Kind):
     name = "object-store"
-    what = "connections dropped, slow, cut amid a body, answers lost, 500 and 503, between a run and its store"
+    what = "connections dropped, slow, cut amid a body, answers lost, 500, 503, between runs, trainings and their store"
     usual = 100
 
     def __init__(self, world: World) -> None:
@@ -114,6 +119,8 @@ class ObjectStoreFaults(Kind):
         self._scene.fill(12)
         self._scene.keep(world.kept("objects"))
         self._first = dict(self._scene.volumes)
+        self._undisturbed: dict[str, Any] = {}
+        """What a model and its predictions are that are made of a table in an object store."""
 
     def close(self) -> None:
         for proxy in self._proxies:
@@ -122,6 +129,7 @@ class ObjectStoreFaults(Kind):
 
     def play(self, seed: int) -> str:
         dice = random.Random(f"object store {seed}")
+        train = seed % _TRAINS == 0
         number = dice.randrange(len(self._stores))
         store, proxy = self._stores[number], self._proxies[number]
         self._scene.restore(self._world.kept("objects"))
@@ -131,7 +139,9 @@ class ObjectStoreFaults(Kind):
             url = store.make_container(f"torture{seed}-{time.time_ns() % 10**9}")
             self._scene.write(storage_document(self._scene.source, f"{url}/table"))
             behind = dict(store.through(proxy.endpoint).environment) | self._roots(url)
-            for trouble in (dice.choice((0.05, 0.2, 0.5)), 0.0):
+            if train:
+                return self._train(seed, f"{url}/table", store, proxy, behind, dice.choice(_TROUBLES))
+            for trouble in (dice.choice(_TROUBLES), 0.0):
                 if dice.random() < 0.5 and trouble:
                     self._scene.run(extra=behind)
                     self._scene.grow(4)
@@ -140,10 +150,7 @@ class ObjectStoreFaults(Kind):
                 self._scene.settle()
                 hits += proxy.hits
                 proxy.set(seed, 0.0)
-                if answer.state == "failed" and not answer.error.strip():
-                    raise Finding("the run failed without a reason")
-                if "Traceback" in answer.error or "Generic {" in answer.error:
-                    raise Finding(f"no sentence for a person: {answer.error}")
+                _see(answer)
                 if answer.state == "done" or not trouble:
                     if answer.state != "done":
                         raise Finding(f"the run after it is {answer.state or answer.status}: {answer.error}")
@@ -151,8 +158,58 @@ class ObjectStoreFaults(Kind):
                     compare("the table", rows_of(self._scene.volumes), rows_in(f"{url}/table", None, options))
         return f"{store.scheme}, {hits} faults" if hits else ""
 
+    def _train(
+        self, seed: int, table: str, store: ObjectStore, proxy: FaultyProxy, behind: Mapping[str, str], trouble: float
+    ) -> str:
+        """Train from a table in the store and predict it, first with trouble; both are those of an undisturbed run."""
+        self._scene.grow(COUNT - len(self._scene.volumes))  # which fill some batches
+        proxy.set(seed, 0.0)
+        ready = self._scene.run(extra=behind)
+        if ready.state != "done":
+            raise Finding(f"an undisturbed run is {ready.state or ready.status}: {ready.error}")
+        document = whole_document(self._scene.source, table)
+        # A report on a table in a store is refused.
+        nodes = tuple(node for node in document.nodes if node.id != "report")
+        edges = tuple(edge for edge in document.edges if not edge.target.startswith("report."))
+        self._scene.write(document.model_copy(update={"nodes": nodes, "edges": edges}))
+        if not self._undisturbed:
+            kept, volumes = self._world.kept("before-training"), self._scene.volumes
+            self._scene.keep(kept)
+            self._undisturbed = self._trained(self._scene.run(extra=behind))
+            self._scene.restore(kept)
+            self._scene.volumes = volumes
+        proxy.set(seed, trouble)
+        answer = self._scene.run(extra=behind)
+        self._scene.settle()
+        hits = proxy.hits
+        proxy.set(seed, 0.0)
+        _see(answer)
+        if answer.state != "done":
+            answer = self._scene.run(extra=behind)
+        found = self._trained(answer)
+        if different := [node for node in found if found[node] != self._undisturbed[node]]:
+            raise Finding(f"{', '.join(different)} differ from those of an undisturbed run")
+        compare("the table", rows_of(self._scene.volumes), rows_in(table, None, _options(store)))
+        return f"{store.scheme}, training, {hits} faults" if hits else ""
+
+    def _trained(self, answer: Answer) -> dict[str, Any]:
+        """The model and the predictions of a run, which must be done."""
+        self._scene.settle()
+        if answer.state != "done":
+            raise Finding(f"a run without trouble is {answer.state or answer.status}: {answer.error}")
+        judge = Judge(self._scene.workspace, self._scene.volumes, {})
+        return {node: judge.content(node) for node in ("train", "predict")}
+
     def _roots(self, url: str) -> dict[str, str]:
         return {"VOXELFLOW_DATA_ROOTS": f"{self._scene.root}{os.pathsep}{url}"}
+
+
+def _see(answer: Answer) -> None:
+    """A run that fails says why, in a sentence. Raises `Finding`."""
+    if answer.state == "failed" and not answer.error.strip():
+        raise Finding("the run failed without a reason")
+    if "Traceback" in answer.error or "Generic {" in answer.error:
+        raise Finding(f"no sentence for a person: {answer.error}")
 
 
 def _options(store: ObjectStore) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Other writers: delta-rs adds, deletes, compacts and vacuums between our commits and during them."""
+"""Other writers: delta-rs changes a table in all its ways between our commits and during them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from tests.torture.judge import Finding, compare, rows_in, rows_of
 from tests.torture.rounds import Kind, World
 from tests.torture.stages import stages_of
 
+_ACTS = ("add", "delete", "compact", "vacuum")
+_WHOLE = ("overwrite", "restore")
+"""What changes a table as a whole: in every third round."""
+
 
 class OtherWriters(Kind):
     name = "other-writers"
-    what = "delta-rs adds and deletes rows, compacts and vacuums, between our commits and during them"
+    what = "delta-rs adds, deletes, overwrites, restores, compacts and vacuums, between our commits and during them"
     short = (1, 2)
     usual = 200
 
@@ -32,7 +37,8 @@ class OtherWriters(Kind):
         dice = random.Random(f"writers {seed}")
         self._stages.set(self._grown)
         (root,) = self._scene.workspace.glob("data/ParquetToDelta/*/table")
-        acts = [dice.choice(("add", "delete", "compact", "vacuum")) for _ in range(dice.randint(1, 3))]
+        choice = (*_ACTS, *_WHOLE, *_WHOLE) if seed % 3 == 0 else _ACTS
+        acts = [dice.choice(choice) for _ in range(dice.randint(1, 3))]
         moments = [dice.uniform(0.0, 1.5) if dice.random() < 0.7 else -1.0 for _ in acts]
         other = _Other(str(root), dice, sorted(self._first_ids()))
         for act, moment in zip(acts, moments, strict=True):
@@ -48,7 +54,7 @@ class OtherWriters(Kind):
         last = self._scene.run()
         if last.state != "done" and not _doubled_by_itself(root / "_delta_log"):
             raise Finding(f"{acts}: the run after it is {last.state or last.status}: {last.error}")
-        volumes = {k: v for k, v in self._grown.volumes.items() if k not in other.deleted} | other.added
+        volumes = {k: v for k, v in {**self._grown.volumes, **other.added}.items() if k not in other.deleted}
         try:
             compare("the table", rows_of(volumes), rows_in(str(root), None))
         except Finding as exc:
@@ -124,6 +130,35 @@ class _Other:
         listed = ", ".join(f"'{name}'" for name in gone)
         deltalake.DeltaTable(self._uri).delete(f"id IN ({listed})")
         self.deleted |= set(gone)
+
+    def _overwrite(self) -> None:
+        """Write all rows but three again, as `mode="overwrite"` does."""
+        table = deltalake.DeltaTable(self._uri)
+        rows = table.to_pyarrow_table()
+        gone = pa.array(self._dice.sample(self._ids, 3))
+        deltalake.write_deltalake(table, rows.filter(pc.invert(pc.is_in(rows["id"], gone))), mode="overwrite")
+        self._see_change()
+
+    def _restore(self) -> None:
+        """Let the table be as it was up to three commits ago."""
+        table = deltalake.DeltaTable(self._uri)
+        table.restore(max(1, table.version() - self._dice.randint(1, 3)))
+        self._see_change()
+
+    def _see_change(self) -> None:
+        """Note which rows the newest commit of ours took away or brought."""
+        version = next(
+            entry["version"]
+            for entry in deltalake.DeltaTable(self._uri).history()
+            if entry.get("operation") == "RESTORE" or entry.get("operationParameters", {}).get("mode") == "Overwrite"
+        )
+        before, after = (self._ids_at(number) for number in (version - 1, version))
+        self.deleted = (self.deleted | (before - after)) - (after - before)
+
+    def _ids_at(self, version: int) -> set[str]:
+        return set(
+            deltalake.DeltaTable(self._uri, version=version).to_pyarrow_dataset().to_table(["id"])["id"].to_pylist()
+        )
 
     def _compact(self) -> None:
         deltalake.DeltaTable(self._uri).optimize.compact()

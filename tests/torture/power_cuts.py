@@ -34,7 +34,7 @@ class PowerCuts(Kind):
             raise NotRun("there is no C compiler (cc), which builds the library that keeps the log")
         self._world, self._disk, self._scene = world, world.disk, world.scene
         self._stages = stages_of(world)
-        self._logged = [self._log(stage) for stage in self._stages.stages]
+        self._logged = {stage.name: self._log(stage) for stage in self._stages.stages}
 
     def _log(self, stage: Stage) -> _Logged:
         """Run the stage once with a log, and see that the log has everything."""
@@ -65,7 +65,7 @@ class PowerCuts(Kind):
 
     def play(self, seed: int) -> str:
         dice = random.Random(f"cut {seed}")
-        logged = dice.choice(self._logged)
+        logged = self._logged[self._stages.chosen(seed, dice).name]
         keeps_order = dice.random() < 0.5
         moment = dice.randint(1, len(logged.records))
         self._stages.set(logged.stage)

@@ -27,6 +27,8 @@ class World:
     scene: Scene
     disk: FaultyDisk | None
     forks: Forks
+    short: bool = False
+    """Whether the stage `more` is left out, which the short form has no time for."""
     stages: Any = None
     """Made by the first kind that wants them (`tests.torture.stages.stages_of`)."""
 
@@ -113,6 +115,10 @@ def play(kind: type[Kind], world: World, seeds: Iterable[int] | str | None, unti
         made = kind(world)
     except NotRun as exc:
         tally.not_run = str(exc)
+        return tally
+    except Finding as exc:  # the run that is to be disturbed fails by itself
+        tally.add("--rounds 1", exc)
+        say(f"FAILED  {kind.name}: {exc}")
         return tally
     try:
         tally.of = made.all_rounds

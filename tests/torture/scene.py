@@ -27,8 +27,9 @@ from volumes import write_volumes
 from engine.document.pipeline import Pipeline, dump
 from engine.spark import class_data
 from tests.torture.judge import Finding, Row, hash_of, label_of, rows_of
+from tests.torture.more import MORE
 
-COUNT, MORE = 40, 12
+COUNT, GROWTH = 40, 12
 SHAPE = (16, 16, 16, 4)
 """Of 64 KB: enough for several parts of a megabyte."""
 PATIENCE_S = 300.0
@@ -41,7 +42,7 @@ SOURCES = (
     "given_table",
 )  # fmt: skip
 """Nodes that volumes come from in other ways."""
-NODES = (*STORAGE, *MODELS, REGISTER, *SOURCES)
+NODES = (*STORAGE, *MODELS, REGISTER, *SOURCES, *MORE)
 _CUBES, _FOREIGN, _PATCH = 3, 24, 8
 
 
@@ -74,7 +75,7 @@ class Scene:
         written = write_volumes(self.source, count, shape=SHAPE)
         self.volumes = {name: volume.tobytes() for name, volume in written.items()}
 
-    def grow(self, count: int = MORE) -> None:
+    def grow(self, count: int = GROWTH) -> None:
         """Let it hold more, and other labels' file."""
         written = write_volumes(self.source, count, shape=SHAPE, first=len(self.volumes))
         self.volumes |= {name: volume.tobytes() for name, volume in written.items()}
@@ -185,6 +186,13 @@ class Scene:
                 return "", ""
         return (str(row[0]), str(row[1])) if row else ("", "")
 
+    def task_state(self, node: str) -> str:
+        """Of a node of the newest run; "" when none was recorded."""
+        run_id, _ = self.newest_run()
+        with contextlib.closing(sqlite3.connect(self.workspace / "runs.db", timeout=30)) as db:
+            row = db.execute("SELECT state FROM tasks WHERE run_id = ? AND node = ?", [run_id, node]).fetchone()
+        return str(row[0]) if row else ""
+
     def end_all(self) -> None:
         """Kill every process that works in this workspace."""
         self._forks.kill_all()
@@ -252,9 +260,9 @@ def storage_document(source: Path, table: str = "") -> Pipeline:
     )
 
 
-def whole_document(source: Path, *, registers: bool = False) -> Pipeline:
+def whole_document(source: Path, table: str = "", *, registers: bool = False) -> Pipeline:
     """The same, and a model that is trained, asked and judged, and put into MLflow's registry."""
-    before = storage_document(source)
+    before = storage_document(source, table)
     after = pipeline(
         box("split", "SplitDataset", test=0.2),
         box("train", "TrainResNet3D", epochs=2, batch_size=8, learning_rate=0.003, checkpoint_every_s=0),

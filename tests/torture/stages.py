@@ -1,18 +1,21 @@
-"""The moments of a pipeline's life in which it is struck: the first run, one with more volumes, one with a model; and a
-pipeline whose volumes come in other ways."""
+"""The moments of a pipeline's life in which it is struck: the first run, one with more volumes, one with a model; a
+pipeline whose volumes come in other ways; and one of all other node types."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.torture.judge import Finding, Judge, Row
+from tests.torture.judge import Check, Finding, Judge, Row
+from tests.torture.more import MORE, checks_of_more, fill_more, more_document
 from tests.torture.rounds import World
 from tests.torture.scene import (
     MODELS,
     NODES,
     REGISTER,
+    SHAPE,
     SOURCES,
     STORAGE,
     Answer,
@@ -24,7 +27,9 @@ from tests.torture.warm import ROLES, role_of
 
 REFUSED = 2
 """The exit status of a command that does nothing."""
-COMMAND, SUPERVISOR, TRACKER = (ROLES.index(name) for name in ("command", "supervisor", "tracker"))
+COMMAND, SUPERVISOR, TRACKER, MEASURING = map(ROLES.index, ("command", "supervisor", "tracker", "measuring"))
+_OFTEN = 6
+"""One in so many rounds strikes `more`."""
 NONE: Mapping[str, list[Row]] = {}
 TRACKING = ("tracker", REGISTER)
 """Whom MLflow hears from."""
@@ -45,13 +50,22 @@ class Stage:
     reference: Mapping[str, Any] | None = None
     others: Mapping[str, list[Row]] = field(default_factory=dict)
     """The rows of nodes that do not hold all of `volumes`."""
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    """What else must be true, by node."""
 
     def roles(self, *, tracker: bool = False) -> dict[int, str]:
         """Who can be struck: the command, the supervisor and each node's worker."""
         named = {COMMAND: "command", SUPERVISOR: "supervisor"} | {role_of(n, NODES): n for n in self.nodes}
+        if "profile" in self.nodes:
+            named[MEASURING] = "measuring"
         if tracker:
             named[TRACKER] = "tracker"
         return {role: name for role, name in named.items() if self.calls.get(role)}
+
+
+def strikes_more(seed: int) -> bool:
+    """Whether this round of a kind is about the stage `more`, whose runs are the longest."""
+    return seed % _OFTEN == 0
 
 
 def stages_of(world: World, *, registers: bool = False) -> Stages:
@@ -87,9 +101,16 @@ class Stages:
         scene.grow()
         self.stages.append(self._stage("grown", STORAGE, STORAGE))
         self.stages.append(sources)
+        self._usual = list(self.stages)
+        self.more_again = self.again if world.short else self._make_more()
 
     def _stage(
-        self, name: str, nodes: tuple[str, ...], all_nodes: tuple[str, ...], others: Mapping[str, list[Row]] = NONE
+        self,
+        name: str,
+        nodes: tuple[str, ...],
+        all_nodes: tuple[str, ...],
+        others: Mapping[str, list[Row]] = NONE,
+        checks: Mapping[str, Check] | None = None,
     ) -> Stage:
         scene, disk = self._world.scene, self._world.disk
         scene.keep(self._world.kept(name))
@@ -99,10 +120,27 @@ class Stages:
         ended = scene.run()
         scene.settle()
         calls = dict(disk.calls) if disk is not None else {}
-        stage = Stage(name, nodes, all_nodes, dict(scene.volumes), calls, before, others=others)
+        volumes = dict(scene.volumes)
+        stage = Stage(name, nodes, all_nodes, volumes, calls, before, others=others, checks=checks or {})
         if ended.state != "done":
             raise Finding(f"an undisturbed run is {ended.state}: {ended.error or ended.output}")
         return replace(stage, reference=self.judge(stage).whole(all_nodes))
+
+    def _make_more(self) -> Stage:
+        """Add the stage; gives the one after it, which asks for the same again."""
+        scene = self._world.scene
+        self.set(self.again)  # with a model, and the run that made it
+        run_id = scene.newest_run()[0]
+        judge = self.judge(self.again)
+        others = fill_more(scene.root, SHAPE, judge.output("train")["uri"], judge.output("optimize")["uri"])
+        scene.write(more_document(scene.root, run_id))
+        checks = checks_of_more(scene.root, others)
+        self.stages.append(self._stage("more", MORE, MORE, others, checks))
+        return self._stage("more-again", (), MORE, others, checks)
+
+    def chosen(self, seed: int, dice: random.Random) -> Stage:
+        """The stage of a round: `more` now and then, else any other."""
+        return self.named("more") if strikes_more(seed) else dice.choice(self._usual)
 
     def named(self, name: str) -> Stage:
         return next(stage for stage in self.stages if stage.name == name)
@@ -113,7 +151,7 @@ class Stages:
         self._world.scene.volumes = dict(stage.volumes)
 
     def judge(self, stage: Stage) -> Judge:
-        return Judge(self._world.scene.workspace, stage.volumes, stage.others)
+        return Judge(self._world.scene.workspace, stage.volumes, stage.others, stage.checks)
 
     def finish(self, stage: Stage, *, resume: bool) -> None:
         """After the fault: nothing is wrongly called right, and one more plain command ends exactly."""

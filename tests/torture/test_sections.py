@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -40,3 +41,11 @@ def test_small_sections_are_struck_as_often_as_large_ones(tmp_path: Path) -> Non
     assert struck.keys() >= PAGES | {OTHER}
     pages = [count for kind, count in struck.items() if kind != OTHER]
     assert min(pages) > max(pages) / 2, struck
+
+
+def test_only_files_that_are_wanted_are_struck(tmp_path: Path) -> None:
+    _table(tmp_path)
+    (tmp_path / "model.keras").write_bytes(bytes(1000))
+    (tmp_path / "lock").write_bytes(bytes(1000))
+    struck = {choose(tmp_path, random.Random(seed), re.compile("model.*|lock"))[0].name for seed in range(20)}
+    assert struck == {"model.keras"}

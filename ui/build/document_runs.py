@@ -32,7 +32,7 @@ from ui.build.document_sweeps import options_of
 from ui.build.link import LINES_A_NOTICE
 from ui.build.run_statuses import RunStatuses
 from ui.build.shared_document import Member, SharedDocument
-from ui.build.status import run_figures, run_info
+from ui.build.status import run_figures, run_info, table_figures
 from ui.build.task_log import TaskLog
 from ui.protocol.commands import RunLimit, StartRun, StartSweep
 from ui.protocol.notices import LogLines, RunShown, StatusChanged
@@ -238,7 +238,10 @@ class DocumentRuns:
             return run_info(run, changes, given)
         store = self._studio.store
         before = run_before(store, run)
-        found = tiles(store.tasks(run.run_id), store.tasks(before.run_id) if before is not None else ())
+        tasks = store.tasks(run.run_id)
+        found = tiles(tasks, store.tasks(before.run_id) if before is not None else ())
+        if not found:
+            return run_info(run, changes, given, table_figures(tasks))
         return run_info(run, changes, given, run_figures(found), before.run_id if before is not None else "")
 
     def _post_whole(self, member: Member) -> None:

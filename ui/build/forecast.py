@@ -22,7 +22,7 @@ from engine.document.plan import PlannedTask, backend_of, plan
 from engine.document.resolve import Resolved
 from engine.profiles import Profile
 from engine.store.results import Result
-from engine.wording import MOST_FIGURES, made
+from engine.wording import MOST_FIGURES, figure_name, made
 from ui.build.status import ViewOf, outputs_in_words
 from ui.protocol.status import Last, NodeForecast, RequestCostInfo
 from ui.views.shown import ShownDatasets
@@ -142,7 +142,7 @@ def _last(result: Result | None, view_of: ViewOf) -> Last | None:
     return Last(
         run_id=result.run_id,
         created=result.created,
-        made=made(result.outputs, MOST_FIGURES),
+        made=made(result.outputs, MOST_FIGURES, figure_name),
         outputs=outputs_in_words(result.outputs, view_of),
     )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from engine.declare.dataset_type import details_of, headline_of
-from engine.declare.datasets import Dataset, Preview
+from engine.declare.datasets import Dataset, Predictions, Preview, VolumeDelta, VolumeParquet
 from engine.declare.events import Progress
 from engine.history.summary import Tile
 from engine.store.runs import Run, Task
-from engine.text import size
+from engine.text import safe, size
 from engine.wording import MOST_FIGURES, details_text, figure_name, foreseen, made
 from ui.protocol.status import FailureInfo, Headline, NodeStatus, OutputInfo, ProgressInfo, RunFigure, RunInfo
 
@@ -56,6 +57,29 @@ def run_figures(found: Sequence[Tile]) -> list[RunFigure]:
     ]
 
 
+_COUNTED = {"volumes": "Volumes", "files": "Files", "quarantined": "Quarantined"}
+
+
+def table_figures(tasks: Sequence[Task]) -> list[RunFigure]:
+    """Rows, files and size of the last table that a run made as a whole; [] without one."""
+    for task in reversed(tasks):
+        made_whole = (data for data in task.outputs.values() if _is_table(data))
+        if task.state not in ("done", "cached") or (table := next(made_whole, None)) is None:
+            continue
+        known = details_of(table)
+        figure = partial(RunFigure, node=task.node, title=safe(task.title or task.node), before=None, better=None)
+        counts = [(words, known.get(name)) for name, words in _COUNTED.items()]
+        found = [figure(name=words, value=n) for words, n in counts if n or (n == 0 and words == "Volumes")]
+        return [*found, figure(name="Size", value=known["bytes"], unit="bytes")] if "bytes" in known else found
+    return []
+
+
+def _is_table(dataset: Dataset) -> bool:
+    return isinstance(dataset, (VolumeParquet, Predictions)) or (
+        isinstance(dataset, VolumeDelta) and not dataset.selections
+    )
+
+
 def node_status(task: Task, view_of: ViewOf = _no_view, curve: Sequence[float] = ()) -> NodeStatus:
     """A task's state, progress, outputs, loss and failure."""
     return NodeStatus(
@@ -65,7 +89,7 @@ def node_status(task: Task, view_of: ViewOf = _no_view, curve: Sequence[float] =
         started=task.started,
         ended=task.ended,
         progress=_progress(task.progress) if task.progress else None,
-        made=made(task.outputs, MOST_FIGURES),
+        made=made(task.outputs, MOST_FIGURES, figure_name),
         outputs=outputs_in_words(task.outputs, view_of),
         curve=list(curve),
         failure=_failure(task.failure) if task.failure else None,
@@ -129,7 +153,7 @@ def outputs_in_words(outputs: Mapping[str, Dataset], view_of: ViewOf = _no_view)
             port=port,
             kind=dataset.kind,
             uri=dataset.uri,
-            figures=details_text(details_of(dataset), MOST_FIGURES),
+            figures=details_text(details_of(dataset), MOST_FIGURES, figure_name),
             view=view_of(dataset),
             headline=_headline(dataset),
         )

@@ -12,10 +12,11 @@ import tomlkit
 
 from engine.errors import UsageError
 from engine.prices import Machine
+from engine.profiles.cluster import DATABRICKS
 from engine.profiles.edit import Written
 from engine.profiles.file import parse_profiles
 from engine.profiles.find import FILE
-from engine.profiles.profile import DATABRICKS, LOCAL_MASTER
+from engine.profiles.profile import LOCAL_MASTER
 from engine.text import hourly, plural
 
 
@@ -42,6 +43,8 @@ PLACES: Mapping[str, Place] = {
     "databricks": Place("Databricks", "For jobs there, which Export writes; runs stay here.", master=DATABRICKS),
 }
 """In the order in which people meet them."""
+CLUSTERS = ("standalone", "yarn", "kubernetes")
+"""The places whose executors may have machines of another type than the driver's."""
 
 WHOLE_NUMBERS: Mapping[str, tuple[str, int, str]] = {
     "cores": ("Cores", 1, "For tasks that run on this machine; on a cluster that is the driver's."),
@@ -56,6 +59,7 @@ TITLES: Mapping[str, str] = {
     "memory": "Memory",
     "keep_warm_minutes": "Keep Java warm, minutes",
     "machine": "Machine type",
+    "executor_machine": "Machine type of executors",
     "price_per_hour": "Price an hour",
     "currency": "Currency",
     "storage_root": "Storage root",
@@ -78,6 +82,7 @@ class Form:
     numbers: dict[str, int | None] = field(default_factory=dict)
     memory: str = ""
     machine: str = ""
+    executor_machine: str = ""
     spot: bool = False
     keep_warm_minutes: float | None = None
     price_per_hour: float | None = None
@@ -167,6 +172,7 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         numbers={key: _whole(fields.get(key), least) for key, (_, least, _) in WHOLE_NUMBERS.items()},
         memory=str(fields.get("memory", "")),
         machine=str(fields.get("machine", "")),
+        executor_machine=str(fields.get("executor_machine", "")),
         spot=fields.get("spot") is True,
         keep_warm_minutes=_amount(fields.get("keep_warm_minutes")),
         price_per_hour=_amount(fields.get("price_per_hour")),
@@ -206,6 +212,7 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         **form.numbers,
         "memory": memory,
         "machine": form.machine.strip() or None,
+        "executor_machine": form.executor_machine.strip() or None if form.place in CLUSTERS else None,
         "spot": form.spot or None,
         "keep_warm_minutes": form.keep_warm_minutes if spark else None,
         "price_per_hour": form.price_per_hour,

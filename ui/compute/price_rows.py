@@ -23,6 +23,13 @@ SHOWN = 2000
 """Rows that the table has at most: a search finds the others."""
 _FIELDS = ("price_per_hour", "spot_per_hour", "currency", "date", "source")
 _TITLES: Mapping[str, str] = {
+    "name": "Name",
+    "provider": "Provider",
+    "region": "Region",
+    "cores": "Cores",
+    "memory_gib": "Memory, GiB",
+    "gpus": "GPUs",
+    "gpu": "GPU",
     "price_per_hour": "Price an hour",
     "spot_per_hour": "Spot price an hour",
     "currency": "Currency",
@@ -188,19 +195,40 @@ def own_row(base: Machine, price: float | None, spot: float | None, currency: st
     """
     if price is None:
         raise UsageError(f"{_TITLES['price_per_hour']}: there is none", hint="Write what an hour costs you: 0.384.")
-    written = io.StringIO()
-    row = csv.writer(written)
     given = dict(zip(_FIELDS, (price, spot, currency, date, source), strict=True))
-    row.writerow(COLUMNS)
     # What is in the table stays as it is written there; the name of a benchmark is new to it.
     base_fields = vars(base) if base.origin == "measured" else {"name": "x"}
-    row.writerow("" if (value := (base_fields | given).get(name)) is None else value for name in COLUMNS)
+    found = _as_row(base_fields | given)
+    return replace(base, **{field: getattr(found, field) for field in _FIELDS})
+
+
+def new_row(fields: Mapping[str, Any], table: MachineTable) -> Machine:
+    """A machine from what a person typed, by the columns of `machines.csv`, read and checked as a row of it.
+
+    Raises `UsageError`, which begins with the field as the page calls it; also when the table has the machine already.
+    """
+    if not fields.get("name"):
+        raise UsageError(f"{_TITLES['name']}: there is none", hint="Write what you call the machine: lab-box.")
+    found = _as_row(fields)
+    if any(machine.key.casefold() == found.key.casefold() for machine in table.machines):
+        raise UsageError(
+            f"{_TITLES['name']}: there is a machine {found.key} already",
+            hint="Choose another name or region, or tick it in the table and save your price there.",
+        )
+    return found
+
+
+def _as_row(fields: Mapping[str, Any]) -> Machine:
+    written = io.StringIO()
+    row = csv.writer(written)
+    row.writerow(COLUMNS)
+    row.writerow("" if (value := fields.get(name)) is None else value for name in COLUMNS)
     try:
         (found,) = read_machines(Path("row"), written.getvalue().encode())
     except UsageError as error:
         field, _, what = error.message.partition("line 2, ")[2].partition(": ")
         raise UsageError(f"{_TITLES.get(field, field)}: {what}", hint=error.hint) from None
-    return replace(base, **{field: getattr(found, field) for field in _FIELDS})
+    return found
 
 
 def far_from(new: Machine, shown: Machine) -> list[str]:

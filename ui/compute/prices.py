@@ -1,9 +1,10 @@
-"""The section Prices of the page Compute: machine types with their prices and sources, one's own prices, CSV files."""
+"""The section Prices of the page Compute: machine types with their prices, one's own, CSV files, object storage."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -14,6 +15,7 @@ from engine.prices.doubts import doubts, own_doubts
 from engine.prices.machines import own_machines
 from engine.text import plural, short_source
 from ui.compute.benchmarks import best_measured
+from ui.compute.more_prices import add_by_form, show_storage_prices
 from ui.compute.price_rows import (
     SENT_MB,
     SHOWN,
@@ -61,9 +63,15 @@ def _section() -> None:
     _show_note("one")
     if row is not None and known.problem is None:
         _one(row, known)
+    with st.expander("Add a machine", key="prices_add", icon=":material/add:"):
+        _show_note("add")
+        if known.problem is None:
+            add_by_form(known, partial(_done, "add"))
     with st.expander("Import a CSV file", key="prices_import", icon=":material/upload_file:"):
         _show_note("import")
         _import(known)
+    with st.expander("Object storage", key="prices_storage", icon=":material/cloud:"):
+        show_storage_prices()
 
 
 def _show_note(place: str) -> None:

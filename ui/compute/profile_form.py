@@ -14,6 +14,7 @@ from engine.profiles.find import READY
 from engine.profiles.profile import KEEP_WARM_MINUTES
 from engine.text import number, safe, size
 from ui.compute.form import (
+    CLUSTERS,
     EXAMPLES,
     PLACES,
     TITLES,
@@ -32,6 +33,12 @@ from ui.studio_context import studio
 DRAFT, DRAFT_FOR, EXAMPLE = "compute_draft", "compute_draft_for", "compute_example"
 """Keys of the session: what the widgets' own begin with; the profile and the file's revision that they are a draft for;
 the machine that a new profile begins with."""
+
+_HELP = {
+    "machine": "Its price an hour is that of `voxelflow prices`, which has sources and dates. On a cluster it is the"
+    " driver's, and each executor costs as much.",
+    "executor_machine": "Of each executor, where it is another one than the driver's. Runs cost what all of them do.",
+}
 
 
 def forget_draft() -> None:
@@ -132,16 +139,23 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
                 width=190,
             )
     problems(*WHOLE_NUMBERS, "memory", "keep_warm_minutes")
+    # Without Databricks' units, which have fields of their own.
+    of_machines = None if profile is None else profile.model_copy(update={"price_per_dbu": None}).hourly_price
     with st.container(key="compute_money", horizontal=True):
-        form.machine = _machine_type(start, profile)
+        form.machine = _machine_type("machine", start.machine, profile.machine if profile else "")
+        form.executor_machine = start.executor_machine
+        if form.place in CLUSTERS:
+            form.executor_machine = _machine_type(
+                "executor_machine", start.executor_machine, profile.executor_machine if profile else ""
+            )
         form.price_per_hour = st.number_input(
             TITLES["price_per_hour"],
             min_value=0.0,
             value=start.price_per_hour,
-            placeholder="" if profile is None or profile.machine_price is None else number(profile.machine_price),
+            placeholder="" if of_machines is None else number(of_machines),
             step=None,
             format="%.4g",
-            help="Your own price, before that of the machine type. Runs show what they have cost.",
+            help="Your own price of all machines together, before those of their types. Runs show what they have cost.",
             key=f"{DRAFT}_price",
             width=150,
         )
@@ -167,9 +181,15 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
         help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
         key=f"{DRAFT}_spot",
     )
-    problems("machine", "price_per_hour", "currency", "storage_root", "spot")
+    problems("machine", "executor_machine", "price_per_hour", "currency", "storage_root", "spot")
     _units_and_limits(form, start, profile)
     problems("price_per_dbu", "dbu_per_hour", "stop_after", "stop_at_cost")
+    if profile is not None and profile.machine and profile.hourly_price is None and form.price_per_hour is None:
+        said = f"What an hour costs is not known: {profile.unpriced}."
+        if form.stop_at_cost is None:
+            st.html(tag("p", text(said), class_="vf-muted"))
+        else:
+            st.html(notice("warning", text(said), "Runs with a limit of cost cannot start."))
     # A machine's own price, and that of its units, are looked up when the profile is saved.
     known = form.price_per_hour or form.machine or form.price_per_dbu
     if form.stop_at_cost is not None and not known:
@@ -235,22 +255,22 @@ def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
         )
 
 
-def _machine_type(start: Form, profile: Profile | None) -> str:
+def _machine_type(field: str, written: str, in_use: str) -> str:
     """The price table has some hundred types: typing into the box finds one."""
     known = [m.key for m in machine_table(studio().workspace).machines]
-    shown = (profile.machine if profile else "") or start.machine
+    shown = in_use or written
     choices = ["", *dict.fromkeys(filter(None, [shown, *known]))]
     chosen = st.selectbox(
-        TITLES["machine"],
+        TITLES[field],
         choices,
         index=choices.index(shown),
-        format_func=lambda key: safe(key) if key else "none",
-        help="Its price an hour is that of `voxelflow prices`, which has sources and dates.",
-        key=f"{DRAFT}_machine",
+        format_func=lambda key: safe(key) if key else "none" if field == "machine" else "as the driver's",
+        help=_HELP[field],
+        key=f"{DRAFT}_{field}",
         width=306,
     )
     # A name without its region, as somebody may have written it, stays as it is.
-    return start.machine if chosen == shown else chosen
+    return written if chosen == shown else chosen
 
 
 def _spark_settings(start: Form) -> dict[str, str]:

@@ -128,7 +128,7 @@ class NodeStatus(Wire):
 
 class RunFigure(Wire):
     """A figure of what a run made. `title` is the node's name, `before` the figure in the run before; `better` is None
-    when it is the same or there was none."""
+    when it is the same or there was none. `unit` says what is counted where that is no mere number."""
 
     node: str
     title: str
@@ -136,6 +136,7 @@ class RunFigure(Wire):
     value: float
     before: float | None
     better: bool | None
+    unit: Literal["", "bytes"] = ""
 
 
 class RunInfo(Wire):
@@ -144,7 +145,8 @@ class RunInfo(Wire):
     `changes` says how the document differs by now from what the run runs, or ran; "" when it does not. `given` are the
     values that it alone was given and that the document has otherwise, such as `volumes = 160`; "" without any.
     `limit` is the time or the cost at which it is stopped, in words, "" without one; `limited`: it was stopped there.
-    `figures` are those of a run that is done, compared with the run of the id `against` ("" for none).
+    `figures` are those of a run that is done, compared with the run of the id `against` ("" for none); of a run that
+    has trained nothing, those of the table that it made.
     """
 
     run_id: str

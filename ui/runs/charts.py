@@ -289,7 +289,8 @@ def timeline(rows: Sequence[str], states: Sequence[str], unit: str, mode: Mode) 
         title=None, labelLimit=_LONGEST_LABEL_PX, grid=False, ticks=False, domain=False, labelPadding=8
     )
     base = alt.Chart().encode(
-        y=alt.Y("task:N", sort=None, scale=alt.Scale(domain=list(rows)), axis=rows_axis),
+        # The title is for those who hear a bar: the axis has none.
+        y=alt.Y("task:N", title="node", sort=None, scale=alt.Scale(domain=list(rows)), axis=rows_axis),
         x=alt.X("start:Q", title=f"{unit} since the run began", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=8)),
         color=alt.Color("state:N", title=None, scale=scale, legend=_legend()),
         tooltip=[

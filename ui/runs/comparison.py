@@ -38,7 +38,14 @@ from ui.runs.comparison_charts import (
     parallel_points,
 )
 from ui.runs.feed import Feed, feed_of
-from ui.runs.metrics import chart_order, common_axis, link_to_makers, may_be_logarithmic
+from ui.runs.metrics import (
+    chart_order,
+    choose_smoothing,
+    common_axis,
+    link_to_makers,
+    may_be_logarithmic,
+    may_be_smoothed,
+)
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
@@ -206,16 +213,21 @@ def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
         return
     for details, feed, label in zip(runs, feeds, labels(runs), strict=True):
         link_to_makers(feed, details.names, {node for node, _ in feed.metrics}, label)
-    logarithmic = False
-    if any("loss" in name for name in found):
-        logarithmic = st.toggle("Logarithmic loss", key="compare_log_loss", bind="query-params")
     axes = {name: common_axis(name, [feed.metrics for feed in feeds]) for name in found}
+    logarithmic, smoothing = False, 0.0
+    with st.container(key="compare_metric_bar", horizontal=True, vertical_alignment="center", gap="medium"):
+        if any("loss" in name for name in found):
+            logarithmic = st.toggle("Logarithmic loss", key="compare_log_loss", bind="query-params")
+        if any(may_be_smoothed(axes[name], lines) for name, lines in found.items()):
+            smoothing = choose_smoothing("compare_smoothing")
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="compare_charts") as grid:
         for name in sorted(found, key=lambda n: chart_order(n, axes[n])):
             lines = found[name]
             with grid.cell():
                 log = logarithmic and may_be_logarithmic(name, lines)
-                draw_curves(figure_name(name), lines, axes[name], key=f"compare-{name}", logarithmic=log)
+                even = smoothing if may_be_smoothed(axes[name], lines) else 0.0
+                key = f"compare-{name}"
+                draw_curves(figure_name(name), lines, axes[name], key=key, logarithmic=log, smoothing=even)
 
 
 def _confusions(runs: Sequence[Details]) -> None:

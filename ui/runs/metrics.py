@@ -169,9 +169,29 @@ def draw_family(family: Family, *, key: str, logarithmic: bool = False, smoothin
     sets = {line.label for line in family.lines}
     # Without a legend, the title says on which volumes it was measured.
     unit = next(iter(sets)) if len(sets) == 1 and sets <= set(_SETS.values()) else ""
-    smoothed = family.axis == "step" or max(len(line.series) for line in family.lines) > _FEW_EPOCHS
-    even = smoothing if smoothed else 0.0
+    even = smoothing if may_be_smoothed(family.axis, family.lines) else 0.0
     draw_curves(family.title, family.lines, family.axis, key=key, unit=unit, logarithmic=log, smoothing=even)
+
+
+def may_be_smoothed(axis: str, lines: Iterable[Line]) -> bool:
+    """Whether smoothing leaves something to see: a chart by steps, or of enough epochs."""
+    return axis == "step" or max((len(line.series) for line in lines), default=0) > _FEW_EPOCHS
+
+
+def choose_smoothing(key: str) -> float:
+    """Ask how much curves are smoothed; 0 is not at all."""
+    chosen: float = st.slider(
+        "Smoothing",
+        0.0,
+        _SMOOTHEST,
+        0.0,
+        0.05,
+        key=key,
+        width=220,
+        help="The values themselves stay faint. "
+        f"Charts by epochs are smoothed from {_FEW_EPOCHS + 1} epochs on: of fewer, each point counts.",
+    )
+    return chosen
 
 
 def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] | None = None, label: str = "") -> None:
@@ -203,17 +223,7 @@ def show(details: Details) -> None:
         logarithmic = False
         if any(family.may_be_logarithmic for family in found):
             logarithmic = st.toggle("Logarithmic loss", key="log_loss", bind="query-params")
-        smoothing = st.slider(
-            "Smoothing",
-            0.0,
-            _SMOOTHEST,
-            0.0,
-            0.05,
-            key="smoothing",
-            width=220,
-            help="The values themselves stay faint. "
-            f"Charts by epochs are smoothed from {_FEW_EPOCHS + 1} epochs on: of fewer, each point counts.",
-        )
+        smoothing = choose_smoothing("smoothing")
         found = _with_others(details, found)
     link_to_makers(feed_of(details.run.run_id), details.names)
     st.html(tag("p", "Shift and the wheel zoom, dragging moves, a double click goes back.", class_="vf-muted vf-small"))

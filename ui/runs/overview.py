@@ -123,7 +123,11 @@ def _changes(details: Details, before: Details) -> None:
     st.html(heading(f"Changed since run {short_id(before.run.run_id)}"))
     found = changes(before, details)
     if not found:
-        st.html(notice("info", "Nothing: the same parameters, code and data."))
+        if details.plan is None or before.plan is None:
+            waits = details.plan is None and details.run.active
+            st.html(notice("info", "Not known yet." if waits else "Not known: the record of what a run used is gone."))
+        else:
+            st.html(notice("info", "Nothing: the same parameters, code and data."))
         return
     st.html(changes_table(found[:_CHANGES]))
     if len(found) > _CHANGES:

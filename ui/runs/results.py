@@ -25,7 +25,7 @@ from engine.tracking import location, run_link
 from engine.wording import details_text, figure_name
 from engine.workspace import Workspace
 from ui.mlflow_ui import can_serve, version_page
-from ui.protocol.link import MLFLOW_PATH
+from ui.protocol.link import MLFLOW_PATH, VIEW_PATH
 from ui.runs.artifacts import download_file
 from ui.runs.outputs import (
     Made,
@@ -114,6 +114,9 @@ def _model_dialog(details: Details, trained: Sequence[Made]) -> None:
     found = model_files(model)
     if not found:
         st.html(notice("warning", "The model's folder is gone.", "Train it again: Re-run does."))
+    elif key:
+        # By the app's own route: a browser's download by a widget goes through this process's memory.
+        st.link_button("Download all", f"{VIEW_PATH}/{key}/-/zip", icon=":material/folder_zip:", key="model_zip")
     for file in found:
         _file_line(file, f"model-{key}-{file.name}")
 

@@ -7,6 +7,7 @@ web site asks.
 
     KEY                          what there is to see
     KEY/-/card                   a few volumes for the card of the node
+    KEY/-/zip                    all files of a model, in one ZIP that is made while it is sent
     KEY/PANEL/choices            what the person may choose
     KEY/PANEL/content            thumbnails to show, rows, charts
     KEY/PANEL/thumbnail          PNG of `row`, `channel`, at most `size` pixels wide, in the colours `map`
@@ -22,22 +23,26 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from streamlit.web.server.server_util import is_url_from_allowed_origins
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from engine.declare.dataset_type import stored_dataset
+from engine.declare.dataset_type import Dataset, stored_dataset
+from engine.declare.datasets import TrainedModel
 from engine.processes.messages import Answer
+from engine.storage import is_url
 from engine.viewing.process import ViewProcess
 from engine.viewing.reader import BYTES_HEADER, PART_BYTES
+from ui.views.archive import files_in, zipped
 from ui.views.parts import in_parts
 from ui.views.shown import Shown, ShownDatasets
 
 _PATIENCE_S = 120.0
 _IN_PARTS = frozenset({"volume", "voxels"})
-_WHATS = frozenset({"card", "choices", "content", "thumbnail", "file"}) | _IN_PARTS
+_WHATS = frozenset({"card", "choices", "content", "thumbnail", "file", "zip"}) | _IN_PARTS
 _LONGEST_QUERY = 4096
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _HEADERS = {
@@ -64,6 +69,10 @@ class ViewRoute:
             return _refused(404, "This page is out of date.", "Reload it.")
         if (what not in _WHATS and panel) or len(request.url.query) > _LONGEST_QUERY:
             return _refused(404, "There is nothing at this address.")
+        if what == "zip":
+            answered = await asyncio.to_thread(_archive, shown.dataset)
+            # Whoever asks for the headers alone has no file read.
+            return Response(None, answered.status_code, answered.headers) if request.method == "HEAD" else answered
         query = dict(request.query_params)
         if what in _IN_PARTS:
             query |= {"start": "0", "stop": str(PART_BYTES)}
@@ -135,6 +144,25 @@ class ViewRoute:
             if row["opens"] is not None:
                 row["opens"] = self._shown.key(stored_dataset(row["opens"]))
         return json.dumps(content).encode()
+
+
+def _archive(dataset: Dataset) -> Response:
+    """All files of a model. Of other datasets there is none: they are large, and read where they lie."""
+    if not isinstance(dataset, TrainedModel) or is_url(dataset.uri):
+        return _refused(404, "There is nothing at this address.")
+    folder = Path(dataset.uri)
+    try:
+        files = files_in(folder)
+    except OSError as exc:
+        return _refused(404, f"The model's folder cannot be read: {exc.strerror}", "Train it again: Re-run does.")
+    headers = {
+        **_HEADERS,
+        "Content-Type": "application/zip",
+        "Content-Disposition": 'attachment; filename="model.zip"',
+        "Content-Encoding": "identity",
+        "Cache-Control": "private, no-store",
+    }
+    return StreamingResponse(zipped(folder, files), 200, headers)
 
 
 def _tag(body: bytes) -> str:

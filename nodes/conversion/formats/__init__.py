@@ -6,15 +6,16 @@ entries are `VolumeFormat`s:
     [project.entry-points."voxelflow.volume_formats"]
     mine = "my_package.mine:FORMAT"
 
-It is found by its endings, and held to `voxelflow.FormatConformance`. This module imports no reader: each is
-imported when its first file is opened.
+It is found by its endings, and held to `voxelflow.FormatConformance`. One that cannot be loaded is left out, and is
+among the problems that `voxelflow nodes`, `voxelflow validate` and the editor show. This module imports no reader: each
+is imported when its first file is opened.
 """
 
 from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,12 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.declare.datasets import Transform
 from engine.declare.parameters import FileKind
-from engine.errors import DataError
+from engine.diagnostics.rules import NodesNotLoaded
+from engine.errors import DataError, VoxelflowError
 from engine.extras import require
 from engine.storage import manifest
 from nodes.conversion.source_hash import SOURCE_HASH
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from engine.diagnostics.rule import Diagnostic
     from nodes.conversion.formats.interface import CollectVolumes, OpenFile, StampVolume
 
 ENTRY_POINTS = "voxelflow.volume_formats"
@@ -69,6 +74,8 @@ class Reading(NamedTuple):
 ROWS = "rows"
 """The format of volumes that are rows of a table; see `nodes.conversion.table_rows`."""
 NPY = Reading()
+OWN_NAMES = frozenset({NPY.format, ROWS, "auto"})
+"""Names that no format of a package can take."""
 
 
 @dataclass(frozen=True)
@@ -253,20 +260,45 @@ BUILT_IN = (
 """Beside `.npy`, which `conversion.npy_files` reads on a faster way of its own."""
 
 
-@lru_cache(maxsize=1)
 def formats() -> Mapping[str, VolumeFormat]:
     """All formats but `.npy`, by name: built-in ones first, then those of installed packages."""
+    return installed()[0]
+
+
+def format_problems() -> Sequence[Diagnostic]:
+    """Formats of installed packages that are left out, and why: a catalogue has them among its problems."""
+    return installed()[1]
+
+
+@lru_cache(maxsize=1)
+def installed() -> tuple[Mapping[str, VolumeFormat], Sequence[Diagnostic]]:
+    """What `formats` and `format_problems` give, read once in a process."""
     from importlib.metadata import entry_points
 
     out = {each.name: each for each in BUILT_IN}
+    problems = []
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             found = entry.load()
-        except Exception:  # a package of someone else may raise anything; its files are then of no known format
+        except Exception as exc:  # a package of someone else may raise anything; its files are then of no known format
+            text = exc.line() if isinstance(exc, VoxelflowError) else f"{type(exc).__name__}: {exc}"
+            problems.append(_left_out(entry, f"could not be loaded: {text}"))
             continue
-        if isinstance(found, VolumeFormat):
-            out.setdefault(found.name, found)
-    return out
+        if not isinstance(found, VolumeFormat):
+            problems.append(_left_out(entry, f"is no VolumeFormat but a {type(found).__name__}"))
+        elif found.name in out or found.name in OWN_NAMES:
+            problems.append(_left_out(entry, f"is called {found.name!r}, as another format is"))
+        else:
+            out[found.name] = found
+    return out, problems
+
+
+def _left_out(entry: EntryPoint, why: str) -> Diagnostic:
+    package = f" of the package {entry.dist.name}" if entry.dist else ""
+    return NodesNotLoaded.found(
+        f"the volume format {entry.name}{package} ({entry.value}) {why}",
+        hint="Update, correct or remove the package; until then VolumeFolder does not know files of this format.",
+    )
 
 
 def format_named(name: str) -> VolumeFormat:

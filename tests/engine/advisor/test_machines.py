@@ -9,7 +9,7 @@ import pytest
 from pretended_advice import MACHINE, known, work
 from pretended_benches import bench_result
 
-from engine.advisor.advice import Advice, Knowledge, advise, estimate
+from engine.advisor.advice import Advice, Knowledge, advise, estimate, memory_needed
 from engine.advisor.machines import (
     ACCELERATORS,
     GAINS,
@@ -284,15 +284,37 @@ def test_spark_on_this_machine_is_this_machine_whatever_it_says_of_executors(mas
 )
 def test_on_a_cluster_a_training_has_its_workers_executors(settings: dict[str, str], workers: int, cores: int) -> None:
     own = all_candidates(on_spark("yarn", **settings), [], (), HARDWARE, workers=workers)[0]
-    assert (own.cores, own.memory_bytes) == (cores, 32 << 30)
+    # This machine's memory says nothing of theirs.
+    assert (own.cores, own.memory_bytes) == (cores, None)
 
 
-@pytest.mark.parametrize("settings", [{}, EXECUTOR])
-def test_a_machine_that_is_named_is_one_whole_one(settings: dict[str, str]) -> None:
-    """As its price is."""
+@pytest.mark.parametrize(
+    ("settings", "workers", "machines"), [({}, 1, 1), ({}, 2, 2), ({}, 5, 2), (EXECUTOR, 2, 2), (EXECUTOR, 8, 3)]
+)
+def test_machines_that_are_named_are_whole_ones(settings: dict[str, str], workers: int, machines: int) -> None:
+    """As their price is: one for each executor that has a worker."""
     named = on_spark("yarn", "m5.4xlarge@us-east-1", **settings)
-    own = all_candidates(named, [], machine_table().machines, HARDWARE, workers=2)[0]
-    assert (own.cores, own.memory_bytes) == (16, 64 << 30)
+    own = all_candidates(named, [], machine_table().machines, HARDWARE, workers=workers)[0]
+    assert (own.machines, own.cores, own.memory_bytes) == (machines, 16 * machines, 64 << 30)
+
+
+def test_the_machines_of_executors_are_those_that_train_and_all_are_paid_for() -> None:
+    fields = {"machine_price": 0.5, "executor_machine": "m5.4xlarge@us-east-1", "executor_price": 2.0}
+    profile = on_spark("yarn", "m5.2xlarge@us-east-1", **EXECUTOR).model_copy(update=fields)
+    own = all_candidates(profile, [], machine_table().machines, HARDWARE, workers=2)[0]
+    assert (own.machine_type, own.cores, own.price_per_hour) == ("m5.4xlarge@us-east-1", 32, 0.5 + 3 * 2.0)
+
+
+@pytest.mark.parametrize(("machines", "fits"), [(1, False), (2, False), (3, True)])
+def test_workers_share_the_memory_of_the_machine_that_they_are_on(machines: int, fits: bool) -> None:
+    """Each takes two thirds of what a machine has."""
+    training = work()
+    needed = memory_needed(training, training.batch_size, 3, Candidate("any", 8))
+    cluster = Candidate("cluster", 8, memory_bytes=needed * 3 // 2, machines=machines)
+    assert MACHINE is not None
+    computing = computing_on(cluster, [MACHINE], mixed_precision=False, jit=False)
+    assert computing is not None
+    assert estimate(training, "table", cluster, computing, Knowledge([cluster]), workers=3).fits is fits
 
 
 def test_of_a_cluster_it_says_where_to_measure_and_advises_no_workers() -> None:

@@ -46,6 +46,7 @@ def test_a_line_for_each_training_and_none_for_others(workspace: Workspace) -> N
     said = lines(resolved_quickstart(), workspace)["train"]
     assert said.startswith("About ")
     assert ", limited by computing. " in said
+    assert " Not in these times: the start of a machine or cluster" in said
     assert lines(resolve(Pipeline(name="none"), voxelflow.catalog()), workspace) == {}
 
 

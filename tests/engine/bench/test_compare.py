@@ -196,6 +196,17 @@ def test_what_a_training_is_bound_by() -> None:
     assert bound_of(row(10, waiting=0.5, curves=curves(swap_out_megabytes_per_second=5))) == "memory"
     assert bound_of(row(10, curves=curves(system_memory_usage_percentage=97))) == "memory"
     assert bound_of(row(10).model_copy(update={"outcome": "out of memory"})) == "memory"
+    full = row(10, curves=curves(run_processes_cpu_percentage=364))
+    machine = result("m", full)
+    four = machine.model_copy(update={"cores": 4})
+    assert (bound_of(full, four), bound_of(full, machine.model_copy(update={"cores": 8}))) == ("cores", "compute")
+    assert bound_of(row(10, curves=curves(cpu_utilization_percentage=97)), machine) == "cores"
+    card = four.machine.model_copy(update={"gpus": ("NVIDIA T4",)})
+    assert bound_of(full, four.model_copy(update={"machine": card})) == "compute", "the GPU computes"
+    assert bound_of(row(10, waiting=0.5, curves=full.curves), four) == "input"
+    found = compare([four], works([four])[0], full.configuration.input)
+    assert "Bound by their cores, which were busy nearly all the time, with no GPU: m 91%." in meaning(found)
+    assert [line[8] for line in compared_rows(found)] == ["cores"]
     busy = row(10, curves=curves(cpu_utilization_percentage=90, run_processes_cpu_percentage=200))
     assert others_share(busy, 4) == 0.4
     assert disturbance([result("m", busy)]).startswith("Other programs had a part of the cores meanwhile (m 40%)")
@@ -219,3 +230,10 @@ def test_what_is_lost_to_reading_and_to_storage() -> None:
         "arrow": (1 - 80 / 100, 0.5, "measured", "input"),
         "npy": (0, 0, "measured", "compute"),
     }
+
+
+def test_each_gpu_has_a_curve() -> None:
+    values = {f"gpu_{n}_utilization_percentage": (10.0, 20.0) for n in (10, 0, 2)}
+    measured = row(10, curves=Curves(seconds=(1.0, 2.0), values=values))
+    picture = draw_curves(result("m", measured), measured)
+    assert [f"GPU {n}<" in picture for n in (0, 1, 2, 10)] == [True, False, True, True]

@@ -125,9 +125,9 @@ def test_databricks_units_are_named_in_the_price_and_not_among_what_is_missing(
     assert own.endswith("scaled from desk")
     (cost,) = (line for line in said if line.startswith("cost: "))
     assert cost == (
-        "cost: the price of the machine and its Databricks units (DBU) an hour by the time; not in it: the start of a"
-        " machine or cluster, checkpoints on disks of unknown speed, disks, requests to the storage and traffic, taxes"
-        " and discounts"
+        "cost: the price of the machine and its Databricks units (DBU) an hour by the time, of desk that of"
+        " 3 x Standard_D16s_v5@eastus (driver and 2 executors); not in it: the start of a machine or cluster,"
+        " checkpoints on disks of unknown speed, disks, requests to the storage and traffic, taxes and discounts"
     )
     best = next(n for n, line in enumerate(said) if line.startswith("recommended: "))
     name = said[best].removeprefix("recommended: ")

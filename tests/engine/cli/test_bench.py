@@ -18,6 +18,7 @@ from engine.bench.options import BenchOptions
 from engine.bench.result import BenchResult, bench_results, read_result, write_result
 from engine.catalog import build_catalog
 from engine.cli import main
+from engine.prices.machines import own_machines
 from engine.workspace import Workspace
 
 GOLDEN = Path(__file__).parent / "golden" / "bench_compare.txt"
@@ -128,6 +129,19 @@ def test_where_the_table_of_prices_is_damaged_no_result_is_taken_in(
     bench("add", "plain.json", "lab.json").fails("machines.csv has no column name")
     assert bench_results(workspace) == []
     bench("add", "plain.json").done()
+
+
+def test_a_machine_without_a_price_joins_the_table_with_an_empty_one(
+    bench: Command, home: Path, workspace: Workspace
+) -> None:
+    write_result(home / "plain.json", result("plain", *runs(20, 20, 19)))
+    write_result(home / "try.json", result("a try", *runs(20, 20, 19), quick=True))
+    bench("add", "plain.json", "try.json").done()
+    assert [(m.name, m.price_per_hour, m.currency) for m in own_machines(workspace)] == [("plain", None, "")]
+    # Of this machine there is a profile already.
+    bench("--name", "mine").done()
+    bench("add", "plain.json").done()
+    assert [m.name for m in own_machines(workspace)] == ["plain"]
 
 
 def test_a_try_is_marked_as_one(bench: Command, workspace: Workspace, home: Path) -> None:

@@ -268,3 +268,33 @@ def test_checks_come_as_lines_of_json(command: Command, file: Path) -> None:
     lines = [json.loads(line) for line in command("profiles", "test", "local", "--json-lines").out.splitlines()]
     assert [line["name"] for line in lines] == ["cores", "memory", "folder", "disk"]
     assert all(line["ok"] for line in lines)
+
+
+def test_a_cluster_shows_its_machines_and_what_all_of_them_cost(command: Command, file: Path) -> None:
+    cluster = '[it]\nbackend = "spark"\nmaster = "yarn"\nmachine = "m5.2xlarge"\n'
+    file.write_text(cluster + '[it.spark]\n"spark.executor.instances" = 4\n')
+    said = command("profiles", "show", "it").done().out
+    assert "5 x m5.2xlarge@us-east-1 (driver and 4 executors)" in said
+    assert "1.92 USD" in said
+    file.write_text(cluster + '[it.spark]\n"spark.dynamicAllocation.enabled" = true\n')
+    assert (
+        "none known: the profile it does not say how many executors it has"
+        in command("profiles", "show", "it").done().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted"),
+    [
+        ('backend = "spark"\nmaster = "databricks"', "`voxelflow prices`"),
+        ('backend = "spark"\nmaster = "databricks"', "install.sh | sh`"),
+        ("gpus = 99", "`nvidia-smi`"),
+        ('storage_root = "/proc/none"', "`sudo mkdir -p /proc/none"),
+    ],
+)
+def test_what_is_missing_names_the_command_that_helps(
+    command: Command, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, wanted: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    file.write_text(f"[it]\n{table}\n")
+    assert wanted in command("profiles", "test", "it").out

@@ -30,6 +30,8 @@ def test_the_catalogue_is_in_the_order_of_a_pipeline() -> None:
     names = [each.name for each in voxelflow.catalog()]
     wanted = ["VolumeFolder", "NumpyToParquet", "ParquetToDelta", "OptimizeDelta", "SplitDataset", "TrainResNet3D"]
     assert [name for name in names if name in wanted] == wanted
+    # Before files are packed, volumes are changed, and large ones cut.
+    assert names.index("TransformVolumes") < names.index("CutVolumes") < names.index("NumpyToParquet")
     assert names.index("TrainResNet3D") < names.index("BatchPredict") < names.index("RegisterModel")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from platforms import check_kubernetes, check_kubernetes_object
 
 from engine.catalog import Catalog
+from engine.document.resolve import resolve
 from engine.errors import UsageError
 from engine.export.limits import deadline_s
 from engine.export.platforms import PLATFORMS
+from engine.export.write import write
 from engine.limit import Limit
 from engine.profiles import Profile
 from engine.profiles.file import parse_profiles
@@ -182,16 +185,16 @@ def test_a_driver_that_spark_submit_starts_has_the_limit_of_the_job(mine: Catalo
         assert ("stopped after 1 h 30 min" in head(files["words.yaml"])) is (seconds is not None)
 
 
-def test_the_price_of_one_machine_is_called_that_where_executors_come(mine: Catalog) -> None:
-    """A run counts it alone, too."""
-    priced = limited(PODS, stop_at_cost=5, machine="m5.2xlarge@us-east-1", machine_price=2.0)
-    one = "at 2 USD an hour (one m5.2xlarge@us-east-1, without executors"
+def test_where_executors_come_the_price_is_that_of_all_machines(mine: Catalog) -> None:
+    """As a run counts it, too."""
+    fields = {"machine": "m5.2xlarge@us-east-1", "machine_price": 0.5}
+    priced = limited(PODS, stop_at_cost=5, spark=PODS.spark | {"spark.executor.instances": "4"}, **fields)
     files = files_of("kubernetes", words(), priced, mine)
-    assert job_of(files)["activeDeadlineSeconds"] == 9000
-    assert one in head(files["words.yaml"])
+    assert job_of(files)["activeDeadlineSeconds"] == 7200
+    assert "at 2.5 USD an hour (5 x m5.2xlarge@us-east-1 (driver and 4 executors))" in head(files["words.yaml"])
     files = files_of("kubernetes", words(), limited(priced, price_per_hour=4.0), mine)
     assert job_of(files)["activeDeadlineSeconds"] == 4500
-    assert "without executors" not in head(files["words.yaml"])
+    assert "executors))" not in head(files["words.yaml"])
 
 
 def test_airflow_s_one_task_has_the_profile_s_limit_once(mine: Catalog, workspace: Workspace) -> None:
@@ -204,3 +207,27 @@ def test_airflow_s_one_task_has_the_profile_s_limit_once(mine: Catalog, workspac
         assert ("Airflow makes one alone" in " ".join(files["words_dag.py"].split())) is (retries == 0)
         table = parse_profiles(workspace.root, files["workspace/profiles.toml"]).tables["cluster"]
         assert (table.get("stop_after_s"), table.get("stop_at_cost")) == (profile.stop_after_s, profile.stop_at_cost)
+
+
+@pytest.mark.parametrize(
+    ("profile", "fields", "says"),
+    [
+        (LOCAL, {}, ""),
+        (LOCAL, {"stop_after_s": 5400.0}, "`timeout 5400 python words.py`"),
+        (LOCAL, {"stop_at_cost": 5.0, "price_per_hour": 2.0}, "`timeout 9000 python words.py`"),
+        (LOCAL, {"stop_at_cost": 5.0}, "Nothing stops this file at 5.00 USD, the limit of profile local"),
+    ],
+)
+def test_a_plain_file_says_that_nothing_stops_it(
+    mine: Catalog, profile: Profile, fields: dict[str, Any], says: str
+) -> None:
+    resolved = resolve(words(), mine, {}, base=Path("/base"))
+    profile = limited(profile, **fields)
+    text = " ".join(write(resolved, profile, {}, base=Path("/base")).split())
+    assert says in text
+    assert ("Nothing stops this file" in text) is bool(fields)
+
+
+def test_a_file_that_a_platform_stops_does_not_say_that_nothing_does(mine: Catalog) -> None:
+    files = files_of("kubernetes", words(), limited(stop_after_s=60.0), mine)
+    assert "Nothing stops" not in "".join(files.values())

@@ -124,7 +124,9 @@ def test_an_airflow_workspace_does_the_same_from_any_folder(mine: Catalog, tmp_p
             Node(id="last-one", type="Join"),
         ],
     )
-    profile = CLUSTER.model_copy(update={"machine": "of-their-own@somewhere", "machine_price": 1.25})
+    # Five executors.
+    spark = CLUSTER.spark | {"spark.cores.max": "20", "spark.executor.cores": "4"}
+    profile = CLUSTER.model_copy(update={"machine": "of-their-own@somewhere", "machine_price": 1.25, "spark": spark})
     values = {"times": 3, "class.seed": 7}
     resolved = resolve(document, mine, values, base=Path("/base"))
     files = platform_files("airflow", resolved, profile, values, base=Path("/base"), machine=False)
@@ -146,7 +148,12 @@ def test_an_airflow_workspace_does_the_same_from_any_folder(mine: Catalog, tmp_p
     assert "/base/other.txt" not in allowed
     taken = find_profile("cluster", workspace)
     # Their own table of prices stays behind.
-    assert (taken.hourly_price, taken.machine, taken.spark, taken.master) == (1.25, "", profile.spark, profile.master)
+    assert (taken.hourly_price, taken.machine, taken.spark, taken.master) == (
+        6 * 1.25,
+        "",
+        profile.spark,
+        profile.master,
+    )
     assert "profiles.toml" not in "".join(files_of("airflow", words(), LOCAL, mine))
 
 
@@ -167,6 +174,8 @@ def test_an_airflow_workspace_counts_by_the_same_price(mine: Catalog, workspace:
         'machine = "m5.2xlarge"\n',
         'machine = "m5.2xlarge"\nspot = true\n',
         'machine = "cellar"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
+        'machine = "m5.4xlarge"\nbackend = "spark"\nmaster = "yarn"\nexecutor_machine = "g5.xlarge"\n',
+        'machine = "cellar"\nbackend = "spark"\nmaster = "yarn"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
         'machine = "m5.4xlarge"\n',
     ):
         here, there = prices(table)

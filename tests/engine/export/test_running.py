@@ -17,10 +17,12 @@ from exported_runs import NODES, made, rows, run, save
 from engine.run.worker_process import PROGRAM
 from engine.storage.process_lock import ProcessLock
 
+# Voxelflow's commands are forked. The files that it writes are run by a Python of their own.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_runs")]
+
 FORBIDDEN = ("ui", "streamlit", "engine.store.runs", "engine.run.execute", "engine.run.supervisor", "engine.run.launch")
 
 
-@pytest.mark.slow
 def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, workspace: Any) -> None:
     save(tmp_path)
     run(*PROGRAM, "run", "etl.json", "--workspace", workspace.root, folder=tmp_path)
@@ -55,7 +57,6 @@ def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, w
     assert (Path(made(tmp_path / "etl-out", "make").uri) / "0000005.npy").stat().st_ino == kept
 
 
-@pytest.mark.slow
 def test_a_function_of_ones_own_runs_where_its_workspace_is_not(tmp_path: Path, workspace: Any) -> None:
     document = json.loads(save(tmp_path, until="table").read_text())
     workspace.my_transforms.mkdir()
@@ -77,7 +78,6 @@ def test_a_function_of_ones_own_runs_where_its_workspace_is_not(tmp_path: Path, 
     assert {value for volume in volumes for value in np.frombuffer(volume, np.float32)} == {10.0}
 
 
-@pytest.mark.slow
 def test_errors_are_for_the_person(tmp_path: Path, workspace: Any) -> None:
     save(tmp_path, until="convert")
     run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "-o", "mine.py", folder=tmp_path)
@@ -95,7 +95,6 @@ def test_errors_are_for_the_person(tmp_path: Path, workspace: Any) -> None:
     assert "another process works in" in done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.needs(part="java")
 def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> None:
     save(tmp_path, until="optimize")

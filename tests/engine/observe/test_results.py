@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -74,6 +75,21 @@ def test_every_visible_file_of_a_task_counts(tmp_path: Path) -> None:
     assert f"{out / SIZES} cannot be read" in problem_with(None, out, outputs)
     (out / SIZES).unlink()
     assert problem_with(None, out, outputs) == "", "a result of an earlier Voxelflow has no list"
+
+
+def test_small_files_are_compared_by_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    outputs = _report(out)
+    refuse_damaged(None, out, outputs)
+    (out / "page.html").write_text("b page")
+    wrong = f"{out / 'page.html'} does not match its checksum: its content was damaged or changed"
+    assert problem_with(None, out, outputs) == wrong
+    noted = json.loads((out / SIZES).read_text())
+    (out / SIZES).write_text(json.dumps({"format": 1, "sizes": noted["sizes"]}))
+    assert problem_with(None, out, outputs) == "", "an earlier Voxelflow noted sizes alone"
+    monkeypatch.setattr("engine.observe.results._SMALL", 5)
+    write_sizes(out, outputs)
+    assert json.loads((out / SIZES).read_text())["crc32"] == {}, "large files are not read"
 
 
 def test_a_shortage_of_file_handles_is_not_taken_for_a_damaged_result(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.spark.checks import PACKAGES, _Found, _judged
+from engine.profiles import Profile
+from engine.spark.checks import PACKAGES, _Found, _gpus, _judged, _look, _wanted_gpus
 from engine.workspace import Workspace
 
 
@@ -41,7 +42,8 @@ def test_executors_that_have_all_are_counted(place: Path) -> None:
     [
         ({"python": "3.8.1"}, "Python 3.8.1, and here it is", "spark.pyspark.python"),
         ({"versions": {p: "1" for p in PACKAGES if p != "pyarrow"}}, "without pyarrow on bad", "third-party packages"),
-        ({"ours": False}, "another Voxelflow", "installed voxelflow"),
+        ({"python": "3.8.1"}, "Python 3.8.1", "/opt/vf/bin/pip install deltalake"),
+        ({"ours": False}, "another Voxelflow", "`pip uninstall voxelflow`"),
     ],
 )
 def test_what_an_executor_lacks_is_named(place: Path, changes: dict, said: str, hint: str) -> None:
@@ -74,6 +76,38 @@ def test_a_storage_that_only_looks_the_same_is_reported(place: Path) -> None:
     _, storage = _judged([found], place)
     assert not storage.ok
     assert "is another folder on other than here" in storage.said
+
+
+def _profile(master: str, gpus: int = 0, **spark: str) -> Profile:
+    return Profile(name="p", backend="spark", cores=1, memory_bytes=1 << 30, master=master, gpus=gpus, spark=spark)
+
+
+def test_executors_are_asked_about_gpus_where_the_profile_has_some() -> None:
+    amount = {"spark.executor.resource.gpu.amount": "2"}
+    wanted = [_profile("yarn"), _profile("yarn", 1), _profile("yarn", 1, **amount), _profile("local[*]", 1, **amount)]
+    assert [_wanted_gpus(profile) for profile in wanted] == [0, 1, 2, 0]
+
+
+def test_executors_without_gpus_are_named_with_what_to_do(place: Path) -> None:
+    two, none = _found(place, "two", gpus=2), _found(place, "none")
+    few = _gpus([two, none, none], 2)
+    assert (few.ok, few.said) == (False, "none has 0 of 2")
+    assert '"spark.executor.resource.gpu.amount" = 2' in few.hint
+    assert _gpus([two], 1).said == "each has 2 NVIDIA devices or more"
+    plain = _gpus([dataclasses.replace(two, versions={})], 2)
+    assert (plain.ok, plain.said) == (False, "no tensorflow on two to use them")
+
+
+@pytest.mark.parametrize(
+    ("master", "command"),
+    [
+        ("yarn", "`yarn node -list"),
+        ("k8s://https://host:6443", "`kubectl get pods -n default`"),
+        ("spark://10.0.0.5:7077,10.0.0.6:7077", "`curl http://10.0.0.5:8080/json/`"),
+    ],
+)
+def test_a_cluster_that_gives_no_executor_can_be_looked_at(master: str, command: str) -> None:
+    assert command in _look(_profile(master))
 
 
 @pytest.mark.slow

@@ -78,6 +78,24 @@ def test_a_damaged_piece_is_no_hit(tmp_path: Path) -> None:
         assert not piece.exists()
 
 
+def test_a_lock_that_is_never_freed_is_waited_for_once_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.storage.cache._PATIENCE_S", 0.05)
+    cache = RangeCache(tmp_path, 10_000)
+    cache.put("a", "t", 0, 4, b"data")
+    with (tmp_path / "total").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.warns(UserWarning, match=f"`fuser {tmp_path / 'total'}` names it"):
+            cache.put("a", "t", 4, 8, b"more")
+        cache.put("a", "t", 8, 12, b"last")  # without another wait, and no second warning
+    assert [cache.get("a", "t", at, at + 4) for at in (4, 8)] == [None, None]
+    assert bytes(cache.get("a", "t", 0, 4) or b"") == b"data"
+    again = RangeCache(tmp_path, 10_000)
+    again.put("a", "t", 4, 8, b"more")
+    assert bytes(again.get("a", "t", 4, 8) or b"") == b"more"
+
+
 def test_without_a_place_to_write_there_are_no_hits_and_no_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = RangeCache(tmp_path / "file", 10_000)

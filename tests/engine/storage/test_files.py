@@ -146,6 +146,29 @@ def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path, calls: list
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_new_file_without_hard_links_is_renamed_and_takes_no_others_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    def write(text: str) -> None:
+        with new_file(tmp_path / "a") as temporary:
+            temporary.write_text(text)
+
+    monkeypatch.setattr(os, "link", no_links)
+    write("mine")
+    with pytest.raises(FileExistsError) as caught:
+        write("another")
+    assert str(caught.value).endswith(f"{str(tmp_path / 'a')!r}")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "mine")]
+    (tmp_path / "a").unlink()
+    monkeypatch.setattr("engine.storage.files._REPLACE_NOTHING", 1 << 20)  # as on a file system that does not know it
+    with pytest.raises(PermissionError, match="no hard links here"):
+        write("mine")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_threads_of_one_process_do_not_share_a_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     texts = [str(i) * 20_000 for i in range(8)]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import Cancelled, DataError, DiskFull, FileError, VoxelflowError
+from engine.storage.files import write_whole
 from engine.storage.io_errors import explain, explained, file_of, naming, number_of, remedy
 
 
@@ -109,6 +110,24 @@ def test_the_needed_and_the_free_space_are_named(tmp_path: Path) -> None:
     assert re.fullmatch(
         rf"no space left on {tmp_path}: about 234 MB needed for the node's output, \S+ [MG]B free now", found.message
     )
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_the_size_of_a_file_that_does_not_fit_is_named(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError) as caught:
+        write_whole(tmp_path / "evaluation.html", "x" * 1_200_000, durable=True)
+    found = explain(caught.value)
+    assert found is not None
+    assert "evaluation.html could not be written, 1.2 MB needed for it" in found.message
+    whole = explain(caught.value, about_bytes=5_000_000)
+    assert whole is not None
+    assert "evaluation.html could not be written, about 5.0 MB needed for the node's output" in whole.message
 
 
 @pytest.mark.parametrize(

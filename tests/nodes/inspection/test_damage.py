@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import UsageError
+from engine.observe.results import write_sizes
 from engine.storage.place import LocalPlace
 from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
 from nodes.inspection.verify import check_data
@@ -156,6 +157,23 @@ def test_what_of_a_model_is_compared_with_nothing_is_named_and_not_counted(tmp_p
     (tmp_path / ".files.json").write_text(json.dumps({"format": 1, "sizes": sizes}))
     (remark,) = check(str(tmp_path)).remarks
     assert remark == f"{said}: their sizes are right and JSON can be read, and that is all that is known"
+
+
+def test_small_files_of_a_model_are_compared_with_the_checksums_that_were_noted(tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.keras", weights=np.arange(1000.0))
+    (tmp_path / "model.keras.npz").rename(tmp_path / "model.keras")
+    (tmp_path / "model.json").write_text('{"classes": ["cat"]}')
+    (tmp_path / "MLmodel").write_text("flavors: keras")
+    write_sizes(tmp_path, {})
+    found = check(str(tmp_path))
+    assert (found.damages, found.remarks, found.files) == ([], [], 3)
+    (tmp_path / "model.json").write_text('{"classes": ["bat"]}')
+    flip(tmp_path / "MLmodel", 3)
+    damages = check(str(tmp_path)).damages
+    assert [Path(damage.file).name for damage in damages] == ["MLmodel", "model.json"]
+    assert {damage.problem for damage in damages} == {
+        "it does not match its checksum: its content was damaged or changed"
+    }
 
 
 def test_a_model_that_is_gone_is_damage(tmp_path: Path) -> None:

@@ -42,7 +42,12 @@ def build(shape, outputs):
 """
 """Its steps take a millisecond: the leading worker waits for each report, or the test could not strike amid them."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs(part="java"), pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs(part="java"),
+    pytest.mark.timeout(1200),
+    pytest.mark.usefixtures("forked_runs"),
+]
 
 
 @pytest.fixture(scope="module")

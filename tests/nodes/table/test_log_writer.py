@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables import SPEC, context, ids, read_by_deltalake, rows_of, write_shard
@@ -88,6 +89,28 @@ def test_the_lines_say_what_delta_rs_says(root: Path, tmp_path: Path, monkeypatc
         kept = {"path", "size", "modificationTime", "dataChange", "partitionValues", "stats"}
         found.append([{k: v for k, v in a.items() if k in kept} for a in (*adds, *removes)])
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_without_hard_links_the_log_says_what_was_done(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    files = (_file(root, 0), _file(root, 2))
+    monkeypatch.setattr(os, "link", no_links)
+    _commit(root, tmp_path, Change(adds=files))
+    _commit(
+        root,
+        tmp_path,
+        Change(removes=files, adds=(describe_file(root, write_shard(root, ids(0, 4)).path),)),
+        data_change=False,
+    )
+    _commit(root, tmp_path, Change(removes=open_table(root).files))
+    done = [entry for version in (1, 2, 3) for entry in actions(root, version, "commitInfo")]
+    assert [entry["operation"] for entry in done] == ["WRITE", "OPTIMIZE", "DELETE"]
+    assert [entry["operationMetrics"]["numRemovedFiles"] for entry in done[1:]] == ["2", "1"]
 
 
 def test_a_commit_that_is_there_is_never_replaced(root: Path, tmp_path: Path) -> None:
@@ -189,6 +212,7 @@ def test_a_commit_with_a_line_that_rotted_is_named(root: Path, tmp_path: Path) -
     ("version", "before", "after", "problem"),
     [
         (0, rb"\"type\"", rb"\"typd\"", "its schema cannot be read"),
+        (0, rb"\"binary\"", rb"\"binar9\"", "its schema has a column of type binar9, and Delta has no such type"),
         (1, b'"path"', b'"pati"', "the add in line . lacks path"),
     ],
 )
@@ -201,6 +225,33 @@ def test_a_commit_with_a_name_that_rotted_is_named(
     with pytest.raises(DataError, match=problem) as caught:
         open_table(root)
     assert caught.value.message.startswith(f"{commit} is damaged: ")
+
+
+def test_a_type_that_rotted_in_a_checkpoint_is_named_and_a_newer_one_of_delta_is_no_damage(
+    root: Path, tmp_path: Path
+) -> None:
+    _commit(root, tmp_path, Change(adds=(_file(root, 0),)))
+    assert make_checkpoint(root, 1, 1)
+    checkpoint, commit = checkpoint_file(root, 1), commit_file(root, 0)
+    stored = pq.read_table(checkpoint)
+    rotten = pa.Table.from_pylist(
+        [
+            row | {"metaData": data and data | {"schemaString": data["schemaString"].replace("binary", "binar9")}}
+            for row in stored.to_pylist()
+            for data in [row["metaData"]]
+        ],
+        schema=stored.schema,
+    )
+    pq.write_table(rotten, checkpoint)
+    with pytest.raises(DataError, match="a column of type binar9") as caught:
+        open_table(root)
+    assert caught.value.message.startswith(f"{checkpoint} is damaged: ")
+    assert caught.value.hint.startswith(f"Delete {checkpoint.name} and _last_checkpoint")
+    for path in (checkpoint, checkpoint.with_name("_last_checkpoint")):
+        path.unlink()
+    commit.write_bytes(commit.read_bytes().replace(rb"\"binary\"", rb"\"geometry(OGC:CRS84)\""))
+    with pytest.raises(UnsupportedTable, match="geometry"):
+        open_table(root)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from volume_sets import (
     labels_for,
     make_delta,
     make_files,
+    make_listed_parquet,
     make_parquet,
     some_volumes,
     spec_for,
@@ -50,7 +51,7 @@ def _compacted(folder: Path, volumes: Volumes, labels: Labels) -> Dataset:
 
 KINDS: dict[str, Make] = {
     "delta": make_delta, "compacted": _compacted, "compressed": _compressed, "parquet": make_parquet,
-    "files": make_files,
+    "listed": make_listed_parquet, "files": make_files,
 }  # fmt: skip
 
 
@@ -364,6 +365,28 @@ class TestVersions:
         assert len(_gallery(_view(older)).pick(0, 100, 0, {}).items) == 40
         assert page.rows[0].opens is None
         assert page.total == DeltaTable(newest.uri).version() + 1
+
+    def test_a_split_opens_the_same_part_of_an_older_version(
+        self, tmp_path: Path, volumes: Volumes, labels: Labels
+    ) -> None:
+        newest = compact(make_delta(tmp_path, volumes, labels), volumes)
+        split = newest.select(Selection(salt="s", low=0.0, high=0.5), selected=19)
+        older = _page(_view(split), "versions").rows[1].opens
+        assert isinstance(older, VolumeDelta)
+        assert (older.version, older.count, older.selections, older.selected) == (1, 40, split.selections, None)
+
+        def held(dataset: Dataset) -> set[str]:
+            return {item.id for item in _gallery(_view(dataset)).pick(0, 100, 0, {}).items}
+
+        assert held(older) == held(split)
+
+    def test_an_older_version_without_the_column_of_a_split_says_so(
+        self, tmp_path: Path, volumes: Volumes, labels: Labels
+    ) -> None:
+        table = make_delta(tmp_path, volumes, labels)
+        split = table.select(Selection(salt="s", low=0.0, high=0.5, by=("patient",)))
+        with pytest.raises(DataError, match="no column patient"):
+            _gallery(_view(split)).pick(0, 100, 0, {})
 
     def test_sizes_lead_from_the_version_that_is_known_to_newer_ones(
         self, tmp_path: Path, volumes: Volumes, labels: Labels

@@ -93,7 +93,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     paths = _write(tmp_path, [20, 3], columns, group=1)
     before = psutil.Process().num_fds()
     _join(paths, columns, group=40)
-    assert psutil.Process().num_fds() == before
+    assert psutil.Process().num_fds() <= before  # those of tests before may be closed meanwhile
 
 
 def test_statistics_cover_the_joined_groups(tmp_path: Path) -> None:

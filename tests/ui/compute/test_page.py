@@ -91,7 +91,8 @@ def test_a_profile_on_databricks_has_the_price_of_its_units_and_a_limit(app: Ope
     page.number_input(key="compute_draft_stop_cost").set_value(20.0).run()
     assert 'role="alert"' not in html(page)
     page.button(key="compute_save").click().run()
-    assert "1.668 USD an hour" in html(page)
+    # Of the driver and, where nothing else is said, two executors.
+    assert "5.004 USD an hour" in html(page)
     made = find_profile("bricks", workspace)
     assert (made.price_per_dbu, made.dbu_per_hour, made.stop_after_s, made.stop_at_cost) == (0.3, 3, 5400, 20)
     page.number_input(key="compute_draft_dbu").set_value(2.0)
@@ -278,6 +279,74 @@ def test_a_csv_file_is_looked_at_before_it_is_imported(app: Open, workspace: Wor
     assert machine_table(workspace).find("<b>cellar</b>").price_per_hour == 0.9
     # A profile can have them at once.
     assert "Standard_D8ads_v5@here" in page.selectbox(key="compute_draft_machine").options
+
+
+def test_a_machine_is_added_by_a_form(app: Open, workspace: Workspace) -> None:
+    (workspace.root / "profiles.toml").write_text("")
+    page = app("compute")
+
+    def add(**fields: object) -> str:
+        for name, value in fields.items():
+            box = page.number_input if isinstance(value, int | float) else page.text_input
+            box(key=f"prices_new_{name}").set_value(value)  # type: ignore[operator]
+        page.button(key="prices_new_add").click().run()
+        return html(page)
+
+    assert "Name: there is none" in add(price=1.5)
+    assert "Currency: must be the three letters of a currency" in add(name="lab-box", currency="dollar")
+    assert "Name: there is a machine m5.2xlarge@us-east-1 already" in add(
+        name="m5.2xlarge", region="us-east-1", currency="eur"
+    )
+    assert not (workspace.root / "machines.csv").exists()
+    shown = add(name="lab-box", region="", provider="<b>ours</b>", cores=64, memory=256.0, gpu="NVIDIA T4")
+    assert "lab-box is in machines.csv, at 1.5 EUR an hour." in shown
+    found = machine_table(workspace).find("lab-box")
+    assert (found.cores, found.memory_gib, found.gpus, found.gpu) == (64, 256.0, 1, "NVIDIA T4")
+    assert (found.price_per_hour, found.currency, found.provider) == (1.5, "EUR", "<b>ours</b>")
+    assert page.text_input(key="prices_new_name").value == "", "ready for the next"
+    assert "lab-box" in page.selectbox(key="compute_draft_machine").options
+
+
+def test_an_added_machine_whose_price_looks_wrong_is_asked_about(app: Open, workspace: Workspace) -> None:
+    page = app("compute")
+    page.text_input(key="prices_new_name").set_value("m5.2xlarge")
+    page.text_input(key="prices_new_region").set_value("moon")
+    page.text_input(key="prices_new_currency").set_value("USD")
+    page.number_input(key="prices_new_price").set_value(99.0)
+    page.button(key="prices_new_add").click().run()
+    assert "Nothing is added yet." in html(page)
+    assert not (workspace.root / "machines.csv").exists()
+    page.button(key="prices_add_anyway").click().run()
+    assert machine_table(workspace).find("m5.2xlarge@moon").price_per_hour == 99
+
+
+def test_what_object_storage_costs_is_shown(app: Open, workspace: Workspace) -> None:
+    rows = "provider,class,region,per_10000_reads,per_month,unit,currency\ns3,<i>cold</i>,here,0.25,0.5,GiB,EUR\n"
+    (workspace.root / "storage.csv").write_text(rows)
+    shown = html(app("compute"))
+    for cell in ("&lt;i&gt;cold&lt;/i&gt;", "0.25 EUR", "0.5 EUR a GiB", "hot LRS", "storage.csv"):
+        assert cell in shown, cell
+    (workspace.root / "storage.csv").write_text("nome\n")
+    assert "storage.csv has no column provider" in html(app("compute"))
+
+
+def test_executors_of_a_cluster_have_a_machine_type_of_their_own(app: Open, workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.write_text('[mine]\nbackend = "spark"\nmaster = "yarn"\nmachine = "m5.2xlarge"\n')
+    page = app("compute", profile="mine")
+    page.selectbox(key="compute_draft_executor_machine").set_value("m5.4xlarge@us-east-1").run()
+    page.button(key="compute_save").click().run()
+    assert find_profile("mine", workspace).hourly_price == pytest.approx(0.384 + 2 * 0.768)
+    assert "1.92 USD an hour" in html(page)
+    assert page.number_input(key="compute_draft_price").placeholder == "1.92"
+    assert "What an hour costs" not in html(page)
+    # A standalone cluster heeds no number of executors.
+    file.write_text('[mine]\nbackend = "spark"\nmaster = "spark://h:7077"\nmachine = "m5.2xlarge"\n')
+    said = "What an hour costs is not known: the profile mine does not say how many executors it has"
+    assert said in html(page.run())
+    assert "cannot start" not in html(page)
+    page.number_input(key="compute_draft_stop_cost").set_value(5.0).run()
+    assert "Runs with a limit of cost cannot start." in html(page)
 
 
 def test_own_prices_that_cannot_be_read_are_not_written_over(app: Open, workspace: Workspace) -> None:

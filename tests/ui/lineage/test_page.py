@@ -77,7 +77,7 @@ def document(text: str) -> Pipeline:
 
 
 @pytest.fixture
-def made(probes: Catalog, workspace: Workspace, store: RunStore) -> str:
+def made(probes: Catalog, workspace: Workspace, store: RunStore, forked_runs: None) -> str:
     """The id of a run of `document("one")`; the pipeline was changed to "two" since."""
     run_id, _ = launch.start(document("one"), probes, workspace, store, profile=find_profile("local"))
     assert list(launch.ended(workspace, store, run_id))[-1].state == "done"

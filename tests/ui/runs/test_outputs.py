@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import forked_programs
 import numpy as np
 import pytest
 from building import box, pipeline
@@ -124,9 +123,9 @@ def test_the_code_for_a_model_does_the_transforms_of_its_training(tmp_path: Path
     np.save(file, np.random.default_rng(0).normal(500, 90, (8, 6, 7, 2)).astype(np.float32))
     code = model_code(model, str(file))
     assert "# Volumes as they are in their files, after " in code
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = forked_programs.run(code, training=True, timeout=300, cwd=tmp_path)
     (answer,) = ask(Path(model.uri), [file]).answers
-    assert done.stdout == f"{file} {answer.name} {dict(answer.scores)}\n"
+    assert (done.returncode, done.stdout) == (0, f"{file} {answer.name} {dict(answer.scores)}\n"), done.stderr
 
 
 @pytest.fixture

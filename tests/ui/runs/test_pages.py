@@ -19,9 +19,11 @@ from waiting import has_ended, wait_until
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeSpec
 from engine.declare.events import Artifact, Message
 from engine.document.pipeline import Node, Pipeline, PipelineParameter
+from engine.document.plan import PLAN
 from engine.store.runs import RunStore
 from engine.sweep.options import SweepOptions
 from engine.sweep.space import Space
+from engine.workspace import Workspace
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
@@ -233,6 +235,16 @@ def test_the_overview_comes_first_with_figures_and_what_changed(app: Open, runs,
     assert "folder is gone." in html(page)
 
 
+def test_what_a_run_used_is_not_called_equal_when_its_record_is_gone(app: Open, runs, workspace: Workspace) -> None:
+    document = pipeline(box("a", "Make"), name="twice")
+    first, second = (runs.run(document)[0].run_id for _ in range(2))
+    assert "Nothing: the same parameters, code and data." in html(app("run", run=second))
+    workspace.run_folder(first).joinpath(PLAN).unlink()
+    shown = html(app("run", run=second))
+    assert "Not known: the record of what a run used is gone." in shown
+    assert "Nothing: the same" not in shown
+
+
 def test_a_table_is_opened_with_the_code_that_reads_it(app: Open, store: RunStore, done: str) -> None:
     spec = VolumeSpec(shape=(4, 4, 4, 2), dtype="float32")
     table = VolumeDelta(
@@ -276,6 +288,19 @@ def test_curves_are_smoothed_and_other_runs_laid_over(app: Open, runs, done: str
     specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
     assert all('"raw"' in s for s in specifications)
     assert all(f"{other[-6:]}: " in s for s in specifications)
+
+
+def test_curves_of_compared_runs_are_smoothed(app: Open, runs, done: str) -> None:
+    other = runs.start(pipeline(box("a", "Make"), name="demo"))
+    runs.finish(other)
+    for run_id in (done, other):
+        runs.train(run_id, "a", epochs=12)
+    page = app("compare", runs=f"{done},{other}")
+    page.slider(key="compare_smoothing").set_value(0.5).run()
+    html(page)
+    specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
+    assert specifications
+    assert all('"raw"' in s for s in specifications)
 
 
 def test_the_loss_can_be_logarithmic(app: Open, runs, done: str) -> None:

@@ -9,6 +9,7 @@ from building import box, pipeline, some_run, some_task
 
 from engine.store.runs import Task
 from engine.store.stretches import Move
+from ui.runs.charts import timeline
 from ui.runs.feed import Feed
 from ui.runs.timeline import Bar, bars, records, row_title, time_unit
 
@@ -93,6 +94,13 @@ def test_records_are_in_the_unit_of_the_axis() -> None:
         "took": "2 min 00 s",
         "attempt": 1,
     }
+
+
+def test_who_hears_a_bar_hears_of_a_node() -> None:
+    spec = timeline(["1. A"], ["done"], "seconds", "light")
+    for layer in spec["layer"]:
+        said = [layer["encoding"]["y"], *layer["encoding"]["tooltip"]]
+        assert all(each["title"] == "node" for each in said if each["field"] == "task")
 
 
 @pytest.mark.slow

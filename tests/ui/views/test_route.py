@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import zipfile
 from collections.abc import Mapping
 from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from engine.declare.dataset_type import Dataset
 from engine.declare.datasets import Report, TrainedModel, VolumeSpec
 from engine.processes.messages import Answer
 from engine.viewing.reader import BYTES_HEADER, PART_BYTES
+from ui.views.archive import files_in, zipped
 from ui.views.route import ViewRoute
 from ui.views.shown import ShownDatasets
 
@@ -249,3 +254,54 @@ def test_pictures_are_for_this_site_alone(client: AsgiClient, key: str) -> None:
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"].startswith("private")
+
+
+class TestZip:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "model"
+        (folder / "mlflow").mkdir(parents=True)
+        (folder / "model.keras").write_bytes(_LARGE)
+        (folder / "mlflow" / "MLmodel").write_text("flavors: {}")
+        (folder / "secret").symlink_to("/etc/passwd")
+        (folder / "elsewhere").symlink_to("/etc")
+        os.mkfifo(folder / "pipe")
+        return folder
+
+    def key_of(self, shown: ShownDatasets, folder: Path | str) -> str:
+        return shown.key(TrainedModel(uri=str(folder), spec=VolumeSpec(shape=(1,), dtype="int8")))
+
+    def test_all_files_of_a_model_come_as_they_are_and_no_links(
+        self, client: AsgiClient, shown: ShownDatasets, model: Path, process: _Process
+    ) -> None:
+        got = client.ask(f"/view/{self.key_of(shown, model)}/-/zip")
+        assert (got.status, got.headers["content-type"]) == (200, "application/zip")
+        assert got.headers["content-disposition"] == 'attachment; filename="model.zip"'
+        with zipfile.ZipFile(io.BytesIO(got.content)) as archive:
+            assert archive.testzip() is None
+            assert archive.namelist() == ["model/model.keras", "model/mlflow/MLmodel"]
+            assert archive.read("model/model.keras") == _LARGE
+        assert process.asked == []
+        only_headers = client.ask(f"/view/{self.key_of(shown, model)}/-/zip", "HEAD")
+        assert (only_headers.status, only_headers.content) == (200, b"")
+
+    def test_it_is_made_while_it_is_sent(self, model: Path) -> None:
+        parts = list(zipped(model, files_in(model)))
+        assert max(map(len, parts)) < PART_BYTES + 1000
+
+    def test_a_file_that_goes_meanwhile_leaves_no_whole_archive(self, model: Path) -> None:
+        files = files_in(model)
+        (model / "mlflow" / "MLmodel").unlink()
+        with pytest.raises(FileNotFoundError):
+            list(zipped(model, files))
+
+    def test_there_is_none_of_anything_else(self, client: AsgiClient, shown: ShownDatasets, key: str) -> None:
+        assert client.ask(f"/view/{key}/-/zip").status == 404
+        assert client.ask(f"/view/{self.key_of(shown, 's3://bucket/model')}/-/zip").status == 404
+        assert client.ask("/view/wrong/-/zip").status == 404
+        gone = client.ask(f"/view/{self.key_of(shown, '/gone')}/-/zip")
+        assert (gone.status, b"Train it again" in gone.content) == (404, True)
+
+    def test_no_other_web_site_gets_it(self, client: AsgiClient, shown: ShownDatasets, model: Path) -> None:
+        key = self.key_of(shown, model)
+        assert client.ask(f"/view/{key}/-/zip", sec_fetch_site="cross-site").status == 403

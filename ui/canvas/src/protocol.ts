@@ -648,7 +648,8 @@ export type RunShown = {
  * `changes` says how the document differs by now from what the run runs, or ran; "" when it does not. `given` are the
  * values that it alone was given and that the document has otherwise, such as `volumes = 160`; "" without any.
  * `limit` is the time or the cost at which it is stopped, in words, "" without one; `limited`: it was stopped there.
- * `figures` are those of a run that is done, compared with the run of the id `against` ("" for none).
+ * `figures` are those of a run that is done, compared with the run of the id `against` ("" for none); of a run that
+ * has trained nothing, those of the table that it made.
  */
 export type RunInfo = {
   run_id: string;
@@ -669,7 +670,7 @@ export type RunInfo = {
 };
 /**
  * A figure of what a run made. `title` is the node's name, `before` the figure in the run before; `better` is None
- * when it is the same or there was none.
+ * when it is the same or there was none. `unit` says what is counted where that is no mere number.
  */
 export type RunFigure = {
   node: string;
@@ -678,6 +679,7 @@ export type RunFigure = {
   value: number;
   before: number | null;
   better: boolean | null;
+  unit: '' | 'bytes';
 };
 /**
  * States of nodes in a run: those that changed, or with `whole` all of them.

@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 import pytest
 import tifffile
 import zarr
+from installed_package import install
 from npy_folders import convert, look, rows, take, write_labels
 from numpy.typing import NDArray
 from volume_folders import looked_at, volumes
 
+from engine.catalog import build_catalog
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeFiles
 from engine.declare.node_type import NodeType
@@ -34,7 +36,8 @@ from engine.document.path_checks import passed_over, path_problem
 from engine.errors import DataError, MissingPackage
 from engine.extras import missing
 from engine.storage import manifest
-from nodes.conversion.formats import VolumeFormat, companions, formats
+from nodes import BUILT_IN
+from nodes.conversion.formats import ENTRY_POINTS, VolumeFormat, companions, format_problems, installed
 from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
 from nodes.loaders import open_source
 from nodes.loaders.random_access import RandomAccessSource
@@ -292,6 +295,8 @@ def test_one_array_of_each_archive(tmp_path: Path) -> None:
 class _Installed:
     """An entry point as importlib gives it."""
 
+    name, value, dist = "mine", "their_package:FORMAT", None
+
     def __init__(self, loaded: object) -> None:
         self._loaded = loaded
 
@@ -312,9 +317,9 @@ def open_text(path: Path, dataset: str) -> Iterator[OpenVolume]:
 def test_a_package_adds_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "text_format", sys.modules[__name__])
     mine = VolumeFormat("text", "text", "text_format:open_text", (".txt3d",), columns=(("total", "float64"),))
-    entries = [_Installed(ImportError("broken")), _Installed("no format"), _Installed(mine)]
+    entries = [_Installed(ImportError("broken")), _Installed("no format"), _Installed(mine), _Installed(mine)]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
-    formats.cache_clear()
+    installed.cache_clear()
     try:
         root = tmp_path / "in"
         root.mkdir()
@@ -326,8 +331,33 @@ def test_a_package_adds_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert np.frombuffer(rows(made)["2.txt3d"][1]).tolist() == [1, 2, 3, 4, 5, 2]
         (part,) = read_parts(made).parts
         assert pq.read_table(Path(made.uri) / part.path).column("total").to_pylist() == [15.0, 16.0, 17.0]
+        assert [each.message.split("FORMAT) ")[1] for each in format_problems()] == [
+            "could not be loaded: ImportError: broken",
+            "is no VolumeFormat but a str",
+            "is called 'text', as another format is",
+        ]
     finally:
-        formats.cache_clear()
+        installed.cache_clear()
+
+
+def test_a_format_that_cannot_be_loaded_is_named_in_the_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = install(
+        tmp_path / "site", "cube = cube_format:FORMAT", ENTRY_POINTS, cube_format="import no_such_reader_of_cubes\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    installed.cache_clear()
+    try:
+        (problem,) = build_catalog(BUILT_IN).problems
+    finally:
+        installed.cache_clear()
+    assert (problem.code, problem.severity) == ("VF151", "warning")
+    assert problem.message == (
+        "the volume format cube of the package cube_format (cube_format:FORMAT) could not be loaded:"
+        " ModuleNotFoundError: No module named 'no_such_reader_of_cubes'"
+    )
+    assert "Update, correct or remove the package" in problem.hint
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import type { Doc } from '../protocol';
 import { canonical, doc, TYPES, unlawful } from './arbitraries';
 import { addAnnotation, placeAnnotation } from './annotations';
 import { difference, isAlike, opsBetween, summary } from './difference';
-import { addNode, moveNodes, setMode, setParameter, setPipelineParameter } from './edits';
+import { addNode, moveNodes, setMode, setParameter, setPipelineParameter, setTitle } from './edits';
 import { apply, EMPTY, invert } from './ops';
 
 describe('two versions', () => {
@@ -52,12 +52,24 @@ describe('two versions', () => {
   test('are described in words', () => {
     const first = apply(EMPTY, addNode(EMPTY, TYPES.Train!, { x: 0, y: 0 }).ops);
     const tuned = apply(first, setParameter(first, 'train', 'epochs', 20));
-    expect(difference(first, tuned).lines).toEqual(['train: epochs default → 20']);
+    expect(difference(first, tuned).lines).toEqual(['Train: epochs default → 20']);
     expect(summary(difference(EMPTY, tuned))).toBe('1 node added');
     const off = apply(tuned, setMode(tuned, ['train'], 'disabled'));
-    expect(difference(tuned, off).lines).toEqual(['train: mode run → disabled']);
+    expect(difference(tuned, off).lines).toEqual(['Train: mode run → disabled']);
     const moved = apply(off, moveNodes(off, new Map([['train', { x: 9, y: 9 }]])));
     expect(summary(difference(off, moved))).toBe('1 moved');
+  });
+
+  test('name nodes as the canvas does, with the id where two share a name', () => {
+    let first = apply(EMPTY, addNode(EMPTY, TYPES.Train!, { x: 0, y: 0 }).ops);
+    first = apply(first, addNode(first, TYPES.Train!, { x: 300, y: 0 }).ops);
+    const [one, two] = Object.keys(first.nodes) as [string, string];
+    let tuned = apply(first, setParameter(first, one, 'epochs', 20));
+    tuned = apply(tuned, setParameter(tuned, two, 'epochs', 30));
+    const shared = [`Train (${one}): epochs default → 20`, `Train (${two}): epochs default → 30`];
+    expect(difference(first, tuned).lines).toEqual(shared);
+    const titled = apply(tuned, setTitle(tuned, two, 'Second try'));
+    expect(difference(first, titled).lines).toContain('Second try: epochs default → 30');
   });
 
   test('differ in the help of a parameter, and in where a note lies and how large it is', () => {

@@ -11,7 +11,7 @@ export interface Difference {
   readonly nodes: ReadonlyMap<string, Change>;
   readonly edges: ReadonlyMap<string, Change>;
   readonly annotations: ReadonlyMap<string, Change>;
-  /** A line for each change in a node or a parameter: `train: epochs 5 → 20`. */
+  /** A line for each change in a node or a parameter: `Train ResNet-18: epochs 5 → 20`. */
   readonly lines: readonly string[];
   /** Nodes, frames and notes that have another place. */
   readonly moved: number;
@@ -37,11 +37,14 @@ export function difference(before: Doc, after: Doc): Difference {
     after.annotations,
     (was, is) => was.width !== is.width || was.height !== is.height,
   );
+  const names = namesInBoth(before, after);
   const lines = [
     ...(before.description === after.description ? [] : ['the description']),
     ...fields('', values(before), values(after)),
     ...helps(before, after),
-    ...[...nodes].flatMap(([id, change]) => (change === 'changed' ? ofNode(id, before, after) : [])),
+    ...[...nodes].flatMap(([id, change]) =>
+      change === 'changed' ? ofNode(id, own(names, id) ?? id, before, after) : [],
+    ),
   ];
   return { nodes, edges, annotations, lines, moved, resized };
 }
@@ -116,12 +119,21 @@ function changes<T>(
   return out;
 }
 
-function ofNode(id: string, before: Doc, after: Doc): string[] {
+/** What nodes are called, by id: a node of both as in `after`, with its id where two share a name. As Python's names. */
+function namesInBoth(before: Doc, after: Doc): Readonly<Record<string, string>> {
+  const nodes = Object.entries({ ...before.nodes, ...after.nodes });
+  const named = nodes.map(([id, { title, type }]) => [id, title || type] as const);
+  const uses = new Map<string, number>();
+  for (const [, name] of named) uses.set(name, (uses.get(name) ?? 0) + 1);
+  return Object.fromEntries(named.map(([id, name]) => [id, uses.get(name) === 1 ? name : `${name} (${id})`]));
+}
+
+function ofNode(id: string, name: string, before: Doc, after: Doc): string[] {
   const [was, is] = [own(before.nodes, id), own(after.nodes, id)];
   if (!was || !is) return [];
   const { params: old, position: _, order: __, ui: ___, ...rest } = was;
   const { params: now, position: ____, order: _____, ui: ______, ...others } = is;
-  return [...fields(id, rest, others), ...fields(id, old, now)];
+  return [...fields(name, rest, others), ...fields(name, old, now)];
 }
 
 function fields(

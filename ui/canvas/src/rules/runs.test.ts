@@ -25,7 +25,7 @@ test.each([
   [0.93, 0.93, null, { sign: 'same', words: 'as before', verdict: null }],
   [0.93, null, null, { sign: 'same', words: '', verdict: null }],
 ])('%d after %d', (value, before, better, change) => {
-  expect(figureChange({ node: 'train', title: 'Train', name: 'F1', value, before, better })).toEqual(change);
+  expect(figureChange({ node: 'train', title: 'Train', name: 'F1', value, before, better, unit: '' })).toEqual(change);
 });
 
 test('tasks that have come to an end, of all', () => {

@@ -52,6 +52,22 @@ describe('the pictures', () => {
     expect(long.get(0)).toBeGreaterThan(5 * (long.get(2) ?? 0));
   });
 
+  it.each<Triple>([
+    [30, 30, 10],
+    [512, 512, 200],
+    [91, 109, 91],
+  ])('of %d x %d x %d voxels have the same place in line', (...size) => {
+    for (const layout of ['planes', 'all'] as const) {
+      const { planes, rendering } = arrange(layout, size, 950, 600);
+      const boxes = new Map(planes.map(({ axis, box }) => [axis, box]));
+      const [x, y, z] = ([0, 1, 2] as const).map((axis) => boxes.get(axis));
+      // X goes to the right in the planes across Y and Z, Z upwards in those across X and Y.
+      expect([z?.left, z?.width]).toEqual([y?.left, y?.width]);
+      expect([x?.top, x?.height]).toEqual([y?.top, y?.height]);
+      expect((rendering?.width ?? 0) > 300).toBe(layout === 'all');
+    }
+  });
+
   it('of one plane fill the stage', () => {
     const [only] = arrange('z', [100, 100, 10], 1000, 700).planes;
     expect(only?.box.height).toBe(700 - 24 - FOOT);

@@ -4,12 +4,17 @@ import { CircleAlert } from 'lucide-react';
 import { createElement, useCallback, type ReactNode } from 'react';
 
 import type { Light, LightState } from '../../rules/lights';
+import { useCanvas } from '../../state/hooks';
 import { STATE_ICONS } from '../state_icons';
+import { figureOf } from './CardStrip';
 import { useTip } from './tips';
 import { useLight } from './use_light';
 
 export function CardFoot({ id, light }: { id: string; light: Light }) {
-  const { state, word, time, detail, full, share, blocked } = light;
+  const { state, word, time, full, share, blocked } = light;
+  const main = useCanvas((s) => figureOf(s, id)?.name ?? null);
+  // The strip below shows it large.
+  const detail = main === null ? light.detail : without(light.detail, main);
   const tip = useTip(
     useCallback(() => <FootTip id={id} />, [id]),
     'bottom',
@@ -31,6 +36,19 @@ export function CardFoot({ id, light }: { id: string; light: Light }) {
       {state === 'running' && <Progress share={share} full={full} />}
     </div>
   );
+}
+
+/** The figures in `detail` but the one of this name. */
+export function without(detail: string, name: string): string {
+  const figures = detail.split(', ');
+  const others = figures.filter(
+    (figure) => !(figure.startsWith(`${name} `) && isNumber(figure.slice(name.length + 1))),
+  );
+  return others.join(', ');
+}
+
+function isNumber(text: string): boolean {
+  return text !== '' && Number.isFinite(Number(text.replace(/,/g, '')));
 }
 
 /** What a node made, figure by figure: what does not fit goes whole, behind what matters more, and no figure is cut. */

@@ -38,9 +38,11 @@ import { WireLine } from './WireLine';
 export const NODE_TYPES: NodeTypes = { card: NodeCard, frame: Frame, note: Note };
 export const EDGE_TYPES: EdgeTypes = { wire: WireLine };
 export const MOST_ZOOM = 2;
-/** Below these, cards say less in larger letters: see `data-distance` in canvas.css. */
+/** Below these, cards say less in larger letters: see `data-distance` in distance.css. */
 const MIDDLE_DISTANCE = 0.62;
 const FAR_DISTANCE = 0.45;
+/** Below this, a card is its title, with the sign of its state. */
+const TITLES_ONLY = 0.3;
 const SELECT_MORE = ['Shift', 'Control', 'Meta'];
 const LEFT_AND_MIDDLE = [0, 1];
 const MIDDLE = [1];
@@ -155,8 +157,10 @@ export function Distance({ frame }: { frame: HTMLElement }) {
   const distance = useStore(({ transform: [, , zoom] }) =>
     zoom < FAR_DISTANCE ? 'far' : zoom < MIDDLE_DISTANCE ? 'middle' : 'near',
   );
+  const titlesOnly = useStore(({ transform: [, , zoom] }) => zoom < TITLES_ONLY);
   useEffect(() => {
     frame.setAttribute('data-distance', distance);
-  }, [frame, distance]);
+    frame.toggleAttribute('data-titles-only', titlesOnly);
+  }, [frame, distance, titlesOnly]);
   return null;
 }

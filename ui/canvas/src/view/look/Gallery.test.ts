@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 
 import type { GalleryItem } from '../../protocol';
 import { markup, texts } from '../testing';
-import { Tile } from './Gallery';
+import { Further, shownText, Tile } from './Gallery';
+import { MOST, PAGE, START } from './place';
 
 function tile(item: Partial<GalleryItem>): string {
   return markup(
@@ -24,4 +25,26 @@ test('a tile names its volume and its class, the tooltip both in full', () => {
 test('a volume without a label takes no line for one', () => {
   expect(tile({})).toContain('title="a/v00225.npy"');
   expect(tile({})).not.toContain('thumb-label');
+});
+
+function ways(shown: number, offset: number, found: number, total: number | null): string[] {
+  const place = { ...START, shown, offset };
+  return texts(markup(createElement(Further, { place, found, total, onMove: () => undefined })));
+}
+
+test('a gallery leads to all of its volumes, and back', () => {
+  expect(ways(PAGE, 0, PAGE, 500)).toEqual(['Show more']);
+  expect(ways(MOST, 0, MOST, 500)).toEqual(['Next 192']);
+  expect(ways(MOST, MOST, MOST, 500)).toEqual(['Previous 192', 'Next 116']);
+  expect(ways(MOST, 2 * MOST, 116, 500)).toEqual(['Previous 192']);
+  expect(ways(MOST, 0, MOST, MOST)).toEqual([]);
+  // Of a split nobody counts: its end is where a page is not full.
+  expect(ways(MOST, 0, MOST, null)).toEqual(['Next 192']);
+  expect(ways(MOST, MOST, 3, null)).toEqual(['Previous 192']);
+});
+
+test('it says which of them are shown', () => {
+  expect(shownText(0, 48, 2000)).toBe('48 of 2,000');
+  expect(shownText(192, 192, 2000)).toBe('193 to 384 of 2,000');
+  expect(shownText(192, 192, null)).toBe('193 to 384 shown');
 });

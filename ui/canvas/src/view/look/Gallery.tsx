@@ -11,11 +11,9 @@ import type { Colours } from '../../volume/colours';
 import { address, useAsked } from './ask';
 import { ChoiceFields, inQuery } from './Choices';
 import { ChannelField, ColourField } from './Fields';
-import { choosing, PAGE, scrollOf, useScrollBack, type Move, type Place } from './place';
+import { choosing, MOST, PAGE, scrollOf, scrollToTop, useScrollBack, type Move, type Place } from './place';
 import type { Opened } from './volume/VolumeViewer';
 import { Waiting } from './Waiting';
-
-const MOST = 192;
 
 interface Props {
   dataset: string;
@@ -26,15 +24,16 @@ interface Props {
 }
 
 export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
-  const { chosen, seed, channel, shown } = place;
+  const { chosen, seed, channel, shown, offset } = place;
   const list = useRef<HTMLUListElement>(null);
   const colours = useViewing((s) => s.colours);
-  const asked = useAsked<Picked>(address(dataset, panel.name, 'content', { count: shown, seed, ...inQuery(chosen) }));
+  const asked = useAsked<Picked>(
+    address(dataset, panel.name, 'content', { offset, count: shown, seed, ...inQuery(chosen) }),
+  );
   useScrollBack(list, place, onMove);
   const channels = channelsOf(panel.shape);
   const items = asked.answer?.items ?? [];
   const total = asked.answer?.total ?? null;
-  const more = items.length >= shown && shown < MOST && (total === null || total > items.length);
   return (
     <>
       <div className="look-bar">
@@ -54,7 +53,7 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
           className="btn"
           disabled={chosen.order === 'stored'}
           onClick={() => {
-            onMove({ seed: seed + 1 });
+            onMove({ seed: seed + 1, offset: 0 });
           }}
         >
           <Dices size={14} aria-hidden /> Shuffle
@@ -70,15 +69,14 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
         )}
         <ColourField />
         <span className="quiet look-count" role="status">
-          {asked.answer &&
-            (total === null ? `${count(items.length)} shown` : `${count(items.length)} of ${count(total)}`)}
+          {asked.answer && shownText(offset, items.length, total)}
         </span>
       </div>
       {asked.answer === null ? (
         <Waiting asked={asked} />
       ) : (
         <>
-          {items.length === 0 && <p className="quiet">No volumes.</p>}
+          {items.length === 0 && <p className="quiet">{offset === 0 ? 'No volumes.' : 'No more volumes.'}</p>}
           <ul className="thumbs" ref={list} data-waiting={asked.waiting || undefined}>
             {items.map((item, at) => (
               <li key={item.row}>
@@ -94,22 +92,76 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
               </li>
             ))}
           </ul>
-          {more && (
-            <div className="look-more">
-              <button
-                type="button"
-                className="btn"
-                onClick={() => {
-                  onMove({ shown: Math.min(MOST, shown + PAGE) });
-                }}
-              >
-                Show more
-              </button>
-            </div>
-          )}
+          <Further
+            place={place}
+            found={items.length}
+            total={total}
+            onMove={(to) => {
+              if (to.offset !== undefined) scrollToTop(list.current);
+              onMove(to);
+            }}
+          />
         </>
       )}
     </>
+  );
+}
+
+/** `48 of 2,000`, on a further page `193 to 384 of 2,000`; without the last where nobody has counted them all. */
+export function shownText(offset: number, found: number, total: number | null): string {
+  const which = offset === 0 || found === 0 ? count(found) : `${count(offset + 1)} to ${count(offset + found)}`;
+  return total === null ? `${which} shown` : `${which} of ${count(total)}`;
+}
+
+interface FurtherProps {
+  place: Place;
+  /** How many volumes there are on this page, and at all: null where nobody has counted them. */
+  found: number;
+  total: number | null;
+  onMove: Move;
+}
+
+/** The way on, and back: more on this page, then further pages in the same order. */
+export function Further({ place: { shown, offset }, found, total, onMove }: FurtherProps) {
+  const left = total === null ? MOST : total - offset - found;
+  const more = found >= shown && left > 0;
+  if (!more && offset === 0) return null;
+  return (
+    <div className="look-more">
+      {offset > 0 && (
+        <button
+          type="button"
+          className="btn"
+          onClick={() => {
+            onMove({ offset: Math.max(0, offset - MOST), shown: MOST });
+          }}
+        >
+          Previous {count(Math.min(MOST, offset))}
+        </button>
+      )}
+      {more && shown < MOST && (
+        <button
+          type="button"
+          className="btn"
+          onClick={() => {
+            onMove({ shown: Math.min(MOST, shown + PAGE) });
+          }}
+        >
+          Show more
+        </button>
+      )}
+      {more && shown >= MOST && (
+        <button
+          type="button"
+          className="btn"
+          onClick={() => {
+            onMove({ offset: offset + MOST });
+          }}
+        >
+          Next {count(Math.min(MOST, left))}
+        </button>
+      )}
+    </div>
   );
 }
 

@@ -11,7 +11,7 @@ export interface Place {
   readonly seed: number;
   readonly channel: number;
   readonly shown: number;
-  /** Of a table: its first row. */
+  /** Of a table: its first row; of a gallery: its first volume, in the order that is chosen. */
   readonly offset: number;
   /** Where a volume was opened, in pixels; 0 once it was gone back to. */
   readonly scroll: number;
@@ -20,6 +20,8 @@ export interface Place {
 export type Move = (to: Partial<Place>) => void;
 
 export const PAGE = 48;
+/** Volumes of a gallery that are shown at a time; the others are on further pages. */
+export const MOST = 192;
 export const START: Place = { chosen: {}, seed: 0, channel: 0, shown: PAGE, offset: 0, scroll: 0 };
 
 /** By the names of panels. */
@@ -51,6 +53,11 @@ export function useScrollBack(inside: RefObject<Element | null>, { scroll }: Pla
     found.scrollTop = scroll;
     onMove({ scroll: 0 });
   });
+}
+
+/** Scrolls to the beginning of what `inside` is in. */
+export function scrollToTop(inside: Element | null): void {
+  scroller(inside)?.scrollTo(0, 0);
 }
 
 function scroller(inside: Element | null): Element | null {

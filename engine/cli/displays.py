@@ -28,13 +28,13 @@ class Moment:
     events: list[Event]
 
 
-class View:
+class Display:
     """One way to show a run: on a terminal, as lines, as JSON."""
 
     kinds: tuple[str, ...] = ()
     """The events it wants; empty for all."""
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> Display:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,7 +53,7 @@ class View:
         return nullcontext()
 
 
-class PlainLines(View):
+class PlainLines(Display):
     """One line for each change of state, each warning, and now and then for progress."""
 
     kinds = ("task-state", "message", "failure")
@@ -106,7 +106,7 @@ class PlainLines(View):
         return nullcontext()
 
 
-class JsonLines(View):
+class JsonLines(Display):
     """Every event, and each task's newest progress when it has moved."""
 
     def __init__(self) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from command_line import Command
 
+from engine.cli.displays import JsonLines, PlainLines
 from engine.cli.following import Moment, failures
-from engine.cli.live import LiveView, visible
-from engine.cli.views import JsonLines, PlainLines
+from engine.cli.live import LiveDisplay, visible
 from engine.declare.datasets import Report, VolumeFiles
 from engine.declare.events import Event, Failure, Message, Metrics, Progress, TaskState, TaskStateChanged
 from engine.store.runs import Run, Task
@@ -174,7 +174,7 @@ def test_the_live_view_draws_every_state_on_a_narrow_screen(
     waiting = _task("w", "waiting", reason="another run is making the same result")
     tasks = [DONE, CACHED, FAILED, running, unknown, empty, waiting, _task("q", "queued"), _task("x", "cancelled")]
     warning = Message(node="a", level="warning", text="look \x1b[2J out")
-    with LiveView() as view:
+    with LiveDisplay() as view:
         view.show(Moment(RUN, tasks, [warning, Message(node="a", text="not shown")]))
         view.note("cancelling")
     drawn = capsys.readouterr().out
