@@ -118,7 +118,7 @@ def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page:
     expect(prices.get_by_test_id("glide-cell-11-0")).to_have_text("own")
 
     page.get_by_text("Import a CSV file").click()
-    box_of_file = page.get_by_test_id("stFileUploader").locator("input[type=file]")
+    box_of_file = page.locator(".st-key-prices_import").get_by_test_id("stFileUploader").locator("input")
     box_of_file.set_input_files({"name": "ours.csv", "mimeType": "text/csv", "buffer": b"name,gpu\nx,=1+1\n"})
     expect(page.get_by_role("alert")).to_contain_text("ours.csv, line 2, gpu: '=1+1' is a formula")
     rows = b"name,price_per_hour,spot_per_hour,currency\ncellar,0.3,0.9,EUR\n"

@@ -60,9 +60,12 @@ def _section() -> None:
         st.html(_doubtful("Some prices of machines.csv look wrong.", wrong))
     rows = price_rows(known, best_measured())
     row = _chosen(_found(rows))
-    _show_note("one")
-    if row is not None and known.problem is None:
-        _one(row, known)
+    # In a place of its own: what comes and goes there does not move the parts below, whose contents would stand
+    # for a moment in their neighbours.
+    with st.container(key="prices_one"):
+        _show_note("one")
+        if row is not None and known.problem is None:
+            _one(row, known)
     with st.expander("Add a machine", key="prices_add", icon=":material/add:"):
         _show_note("add")
         if known.problem is None:

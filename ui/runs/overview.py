@@ -125,7 +125,8 @@ def _changes(details: Details, before: Details) -> None:
     if not found:
         if details.plan is None or before.plan is None:
             waits = details.plan is None and details.run.active
-            st.html(notice("info", "Not known yet." if waits else "Not known: the record of what a run used is gone."))
+            said = "Not known yet." if waits else "Not known: there is no record of what one of the runs used."
+            st.html(notice("info", said))
         else:
             st.html(notice("info", "Nothing: the same parameters, code and data."))
         return

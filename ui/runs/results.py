@@ -19,6 +19,7 @@ from engine.extras import is_tracked
 from engine.history.details import Details
 from engine.profiles import find_profile
 from engine.run import launch
+from engine.storage import is_url
 from engine.store.runs import Run
 from engine.text import safe, size
 from engine.tracking import location, run_link
@@ -114,7 +115,7 @@ def _model_dialog(details: Details, trained: Sequence[Made]) -> None:
     found = model_files(model)
     if not found:
         st.html(notice("warning", "The model's folder is gone.", "Train it again: Re-run does."))
-    elif key:
+    elif key and not is_url(model.uri):
         # By the app's own route: a browser's download by a widget goes through this process's memory.
         st.link_button("Download all", f"{VIEW_PATH}/{key}/-/zip", icon=":material/folder_zip:", key="model_zip")
     for file in found:

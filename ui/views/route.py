@@ -67,12 +67,12 @@ class ViewRoute:
         panel, what = request.path_params.get("panel", ""), request.path_params.get("what", "info")
         if shown is None:
             return _refused(404, "This page is out of date.", "Reload it.")
-        if (what not in _WHATS and panel) or len(request.url.query) > _LONGEST_QUERY:
+        unknown = (what not in _WHATS and panel) or (what == "zip" and panel != "-")
+        if unknown or len(request.url.query) > _LONGEST_QUERY:
             return _refused(404, "There is nothing at this address.")
         if what == "zip":
             answered = await asyncio.to_thread(_archive, shown.dataset)
-            # Whoever asks for the headers alone has no file read.
-            return Response(None, answered.status_code, answered.headers) if request.method == "HEAD" else answered
+            return answered if request.method != "HEAD" else _headers_of(answered)
         query = dict(request.query_params)
         if what in _IN_PARTS:
             query |= {"start": "0", "stop": str(PART_BYTES)}
@@ -146,6 +146,14 @@ class ViewRoute:
         return json.dumps(content).encode()
 
 
+def _headers_of(answer: Response) -> Response:
+    """The headers alone: no file is read for them. An archive's size is not known before it is made."""
+    out = Response(None, answer.status_code, answer.headers)
+    if isinstance(answer, StreamingResponse):
+        del out.headers["content-length"]
+    return out
+
+
 def _archive(dataset: Dataset) -> Response:
     """All files of a model. Of other datasets there is none: they are large, and read where they lie."""
     if not isinstance(dataset, TrainedModel) or is_url(dataset.uri):
@@ -154,7 +162,9 @@ def _archive(dataset: Dataset) -> Response:
     try:
         files = files_in(folder)
     except OSError as exc:
-        return _refused(404, f"The model's folder cannot be read: {exc.strerror}", "Train it again: Re-run does.")
+        return _refused(
+            404, f"The model's folder cannot be read: {exc.strerror or exc}", "Train it again: Re-run does."
+        )
     headers = {
         **_HEADERS,
         "Content-Type": "application/zip",

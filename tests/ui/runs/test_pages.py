@@ -241,7 +241,7 @@ def test_what_a_run_used_is_not_called_equal_when_its_record_is_gone(app: Open, 
     assert "Nothing: the same parameters, code and data." in html(app("run", run=second))
     workspace.run_folder(first).joinpath(PLAN).unlink()
     shown = html(app("run", run=second))
-    assert "Not known: the record of what a run used is gone." in shown
+    assert "Not known: there is no record of what one of the runs used." in shown
     assert "Nothing: the same" not in shown
 
 

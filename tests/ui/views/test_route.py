@@ -284,6 +284,8 @@ class TestZip:
         assert process.asked == []
         only_headers = client.ask(f"/view/{self.key_of(shown, model)}/-/zip", "HEAD")
         assert (only_headers.status, only_headers.content) == (200, b"")
+        assert "content-length" not in only_headers.headers
+        assert client.ask(f"/view/{self.key_of(shown, model)}/out/zip").status == 404
 
     def test_it_is_made_while_it_is_sent(self, model: Path) -> None:
         parts = list(zipped(model, files_in(model)))

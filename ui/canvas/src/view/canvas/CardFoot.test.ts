@@ -27,5 +27,7 @@ test('the figure that the strip shows large is not said again', () => {
 test('only the figure of that name goes', () => {
   expect(without('AUC 0.7, AUC of a step 0.6, 12 rows', 'AUC')).toBe('AUC of a step 0.6, 12 rows');
   expect(without('Accuracy 1,024', 'Accuracy')).toBe('');
+  expect(without('Loss 0.03, AUC 0.7 and 3 more', 'AUC')).toBe('Loss 0.03 and 3 more');
+  expect(without('AUC 0.7 and 3 more', 'AUC')).toBe('3 more');
   expect(without('a reason, AUC unknown', 'AUC')).toBe('a reason, AUC unknown');
 });

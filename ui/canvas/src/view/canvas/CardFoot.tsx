@@ -40,11 +40,12 @@ export function CardFoot({ id, light }: { id: string; light: Light }) {
 
 /** The figures in `detail` but the one of this name. */
 export function without(detail: string, name: string): string {
-  const figures = detail.split(', ');
+  const more = / and \d+ more$/.exec(detail)?.[0] ?? '';
+  const figures = detail.slice(0, detail.length - more.length).split(', ');
   const others = figures.filter(
     (figure) => !(figure.startsWith(`${name} `) && isNumber(figure.slice(name.length + 1))),
   );
-  return others.join(', ');
+  return others.length === 0 ? more.replace(/^ and /, '') : others.join(', ') + more;
 }
 
 function isNumber(text: string): boolean {
