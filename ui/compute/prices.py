@@ -62,7 +62,7 @@ def _section() -> None:
     row = _chosen(_found(rows))
     # In a place of its own: what comes and goes there does not move the parts below, whose contents would stand
     # for a moment in their neighbours.
-    with st.container(key="prices_one"):
+    with st.container():
         _show_note("one")
         if row is not None and known.problem is None:
             _one(row, known)
