@@ -32,7 +32,7 @@ from engine.workspace import Workspace, is_trusted
 ENTRY_POINTS = "voxelflow.nodes"
 OWN_PREFIX = "VF"
 LEFT_OUT = "left_out_plugins"
-"""The function of a built-in module that tells, as diagnostics, what packages offer its nodes and it cannot use."""
+"""The function of a built-in module that returns diagnostics of the plug-ins (of packages) that could not be loaded."""
 AnyNodeType = NodeType[Any, Any]
 
 

@@ -43,7 +43,7 @@ _STORAGES = "storages.json"
 _MADE_IN = "made_in"
 """Its key for the workspace that chose the folders: a copy of that must not share them."""
 _PATIENCE_S = 60.0
-"""The lock is held for one small file; a process that was stopped keeps it until somebody ends it."""
+"""The lock is held for one small file; a stopped process (SIGSTOP) keeps it until it is killed."""
 _MODELS = "my_models"
 _TRANSFORMS = "my_transforms"
 

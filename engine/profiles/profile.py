@@ -81,7 +81,7 @@ class Profile(BaseModel):
         return self.hour_of(self.executors.count)
 
     def hour_of(self, executors: int | None) -> float | None:
-        """The same with so many executors; None: nobody knows how many.
+        """The same with so many executors; None: their number is unknown.
 
         `price_per_hour` is that of all machines; the price of a machine type, and Databricks' units, are those of each.
         """

@@ -43,7 +43,7 @@ _MAGIC = b"VFcache1"
 _KEPT_SHARE = 0.9
 """A clean-up leaves this share of the limit, so that the next piece needs none."""
 _PATIENCE_S = 30.0
-"""A clean-up of a large cache takes seconds; a process that was stopped keeps the lock until somebody ends it."""
+"""A clean-up of a large cache takes seconds; a stopped process (SIGSTOP) keeps the lock until it is killed."""
 _FIRST_POLL_S, _POLL_S = 0.0005, 0.02
 _PIECES = "pieces"
 _TEMPORARY = "making"

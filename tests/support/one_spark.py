@@ -17,7 +17,7 @@ _USES = re.compile(r"\bspark_local\b|: Tables\b")
 
 @functools.cache
 def shares_spark(module: Path) -> bool:
-    """By its text: where the workers' tests are shared out, nobody has imported them."""
+    """By its text: the process that distributes the tests has not imported the modules."""
     return _USES.search(module.read_text()) is not None
 
 

@@ -147,7 +147,7 @@ def make_parquet(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 
 
 
 def make_listed_parquet(folder: Path, volumes: Volumes, labels: Labels, *, rows: int = 9) -> VolumeParquet:
-    """The same files before any run: there is a listing of them, and nobody has counted their volumes."""
+    """The same files before any run: they are listed, and their volumes not counted yet."""
     made = make_parquet(folder, volumes, labels, rows=rows)
     listing = folder / "parquet.arrow"
     manifest.write(manifest.list_folder(Path(made.uri), ("**/*.parquet",)), listing)

@@ -32,5 +32,5 @@ class InNumpy(numpy_learner.NumpyFramework):
 
 
 FRAMEWORKS["keras"] = FRAMEWORKS["numpy"] = f"{HERE}:InNumpy"
-# Processes import what the nodes name ahead of time; nobody here needs TensorFlow.
+# Processes import what the nodes name ahead of time; TensorFlow is not needed here.
 sys.modules["nodes.tensorflow_keras"] = None  # type: ignore[assignment]

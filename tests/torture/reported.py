@@ -18,7 +18,7 @@ Outputs = Mapping[str, Mapping[str, Any]]
 BATCH_SIZES = (2, 4)
 """What the profile is asked to measure."""
 _ENDED = "(SIGKILL)"
-"""A batch size whose process was killed does not fit into memory, as far as anybody can tell."""
+"""A batch size whose process was killed does not fit into memory, whatever ended it."""
 
 
 def check_listing(node: str, output: Mapping[str, Any], wanted: list[str]) -> None:

@@ -43,7 +43,7 @@ def zipped(folder: Path, files: list[Path]) -> Iterator[bytes]:
                     raise OSError(f"{path} is no file any more")
                 entry = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
                 entry.external_attr = 0o644 << 16
-                # How long a file is, stands behind it: it is read once, and may be larger than 4 GB.
+                # Its size follows its content (a data descriptor): it is read once, and may be larger than 4 GB.
                 with archive.open(entry, "w", force_zip64=True) as target:
                     while part := source.read(PART_BYTES):
                         target.write(part)

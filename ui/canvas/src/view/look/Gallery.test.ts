@@ -38,7 +38,7 @@ test('a gallery leads to all of its volumes, and back', () => {
   expect(ways(MOST, MOST, MOST, 500)).toEqual(['Previous 192', 'Next 116']);
   expect(ways(MOST, 2 * MOST, 116, 500)).toEqual(['Previous 192']);
   expect(ways(MOST, 0, MOST, MOST)).toEqual([]);
-  // Of a split nobody counts: its end is where a page is not full.
+  // The total of a split is unknown: its last page is the one that is not full.
   expect(ways(MOST, 0, MOST, null)).toEqual(['Next 192']);
   expect(ways(MOST, MOST, 3, null)).toEqual(['Previous 192']);
 });

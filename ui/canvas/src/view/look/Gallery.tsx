@@ -107,7 +107,7 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
   );
 }
 
-/** `48 of 2,000`, on a further page `193 to 384 of 2,000`; without the last where nobody has counted them all. */
+/** `48 of 2,000`, on a further page `193 to 384 of 2,000`; without the total where it is unknown. */
 export function shownText(offset: number, found: number, total: number | null): string {
   const which = offset === 0 || found === 0 ? count(found) : `${count(offset + 1)} to ${count(offset + found)}`;
   return total === null ? `${which} shown` : `${which} of ${count(total)}`;
@@ -115,7 +115,7 @@ export function shownText(offset: number, found: number, total: number | null): 
 
 interface FurtherProps {
   place: Place;
-  /** How many volumes there are on this page, and at all: null where nobody has counted them. */
+  /** How many volumes there are on this page, and in all: null where that is unknown. */
   found: number;
   total: number | null;
   onMove: Move;
