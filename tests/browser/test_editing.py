@@ -201,7 +201,8 @@ def test_several_nodes_are_moved_copied_and_deleted(page: Page, studio: StudioSe
     for node in ("make", "make_2", "join", "save"):
         expect(canvas.card(node)).to_be_in_viewport(ratio=0.99)
 
-    # Renamed on the card; a name is text whatever it says.
+    # Renamed on the card; a name is text whatever it says. A click meets nothing while the view still moves to fit.
+    at_rest(canvas)
     canvas.select("join")
     canvas.keys("F2")
     page.keyboard.type("<b>Both</b> & *more*")
