@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.reports import Aim, Report, Table
+from benchmarks.whole_run import whole_run
 
 if TYPE_CHECKING:
     from object_stores import ObjectStore
@@ -121,6 +122,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=60, help="measured steps of each in a round (default: 60)")
     parser.add_argument("--probe-s", type=int, default=10, help="seconds of each probe (default: 10)")
     parser.add_argument("--few", type=int, help="no more held-back configurations than so many, to try the benchmark")
+    parser.add_argument("--pipeline", action="store_true", help="only the whole pipeline that is predicted, then run")
     parser.add_argument("--raw", type=Path, help="a file for what was measured, to judge it again with other laws")
     parser.set_defaults(rounds=2)
 
@@ -159,6 +161,9 @@ class Seen:
 def run(options: argparse.Namespace, folder: Path) -> Report:
     from object_stores import azurite
 
+    if options.pipeline:
+        whole, said = whole_run(folder / "whole", options.seed)
+        return Report("advisor", tables=[whole], notes=said)
     held_back = HELD_BACK if options.few is None else HELD_BACK[:: max(1, len(HELD_BACK) // options.few)][: options.few]
     cases = [*GIVEN, *held_back]
     began = time.monotonic()
@@ -183,7 +188,9 @@ def run(options: argparse.Namespace, folder: Path) -> Report:
         worst, median = max(errors), statistics.median(errors)
         aims += [Aim(f"{clock}: median error", median, MEDIAN, at_most=True)]
         aims += [Aim(f"{clock}: largest error", worst, WORST, at_most=True)]
-    notes = [f"{len(cases)} configurations, {options.rounds} rounds, {minutes:.1f} minutes"]
+    whole, said = whole_run(folder / "whole", options.seed)
+    tables.append(whole)
+    notes = [f"{len(cases)} configurations, {options.rounds} rounds, {minutes:.1f} minutes", *said]
     return Report("advisor", tables=tables, aims=aims, notes=notes)
 
 

@@ -114,16 +114,18 @@ def between(low: float, high: float) -> str:
 
 _LEAST_MONEY = 0.0001
 """Of less nobody wants to know how much it is."""
+_LEAST_COINS = 0.1
+"""From here on an amount has two decimals, as coins do; of less, two digits say more."""
 
 
 def money(amount: float, currency: str = "") -> str:
-    """An amount: `12.40 USD`; without its currency where nobody named one: `0.031`."""
+    """An amount: `12.40 USD`, `0.40 USD`; without its currency where nobody named one: `0.031`."""
     if 0 < amount < _LEAST_MONEY:
         figure = f"<{_LEAST_MONEY}"
     else:
-        # 0.996 of two digits is 1.0, which has two decimals as all from there on.
+        # 0.0996 of two digits is 0.1, which has two decimals as all from there on.
         few = f"{amount:.2g}"
-        figure = f"{amount:,.2f}" if float(few) >= 1 or not amount else few
+        figure = f"{amount:,.2f}" if float(few) >= _LEAST_COINS or not amount else few
     return safe(f"{figure} {currency}") if currency else figure
 
 

@@ -156,6 +156,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from nodes.volume_file.fatal_footer import refuse_fatal
     from nodes.volume_file.parts import Part
 
     path = folder / name
@@ -167,6 +168,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
         ) from exc
     try:
         with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
+            refuse_fatal(file.metadata)
             columns, rows = file.schema_arrow, file.metadata.num_rows
             _check_columns(columns, name)
             own = _own_spec(columns.metadata, name, given)
@@ -175,7 +177,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
             wanted = ["id", "label"] if "label" in columns.names else ["id"]
             table = file.read(columns=wanted)
         found = path.stat()
-    except pa.ArrowException as exc:
+    except (pa.ArrowException, UnicodeDecodeError) as exc:
         raise UnsupportedTable(f"{name} cannot be read as Parquet: {exc}", hint="Make it again, or remove it.") from exc
     if not rows:
         return None, own
@@ -311,6 +313,7 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
     import pyarrow.parquet as pq
 
     from nodes.conversion.label_values import different
+    from nodes.volume_file.fatal_footer import refuse_fatal
 
     rows = labelled = 0
     ends, columns = list[float](), list[str]()
@@ -320,7 +323,8 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
         try:
             check_regular(folder / name, sys.maxsize)
             footer = pq.read_metadata(folder / name)
-        except (pa.ArrowException, OSError):
+            refuse_fatal(footer)
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             counted = alike = False
             continue
         rows += footer.num_rows

@@ -96,7 +96,7 @@ def _on_spark(parquet: VolumeParquet, *, parameters: TableParameters, ctx: TaskC
 
 
 def _table_of(parquet: VolumeParquet, parameters: TableParameters, ctx: TaskContext, ingest: Ingest) -> VolumeDelta:
-    from engine.storage.place import LocalPlace
+    from engine.storage.place import LocalPlace, place_at
     from nodes.table.ingest_checks import SpecDiffers, Wanted
     from nodes.volume_file.parts import read_parts
 
@@ -108,10 +108,10 @@ def _table_of(parquet: VolumeParquet, parameters: TableParameters, ctx: TaskCont
     table, mode = parameters.table, parameters.mode
     earlier = tuple(ctx.earlier_places(parquet.uri, table or str(ctx.shared)))
     wanted = Wanted(parquet, parquet.spec, parts, mode, parameters.existing, parameters.deleted_rows, earlier)
-    place = _place(table or str(_own_table(ctx.shared)))
-    if mode == "in_place" and isinstance(place, LocalPlace):
+    place = place_at(table or _own_table(ctx.shared)).absolute()
+    if mode == "in_place" and place.local_folder is not None:
         folder = Path(parquet.uri)
-        if table and place.root != folder.absolute():
+        if table and place.local_folder != folder.absolute():
             raise UsageError(
                 f"the table cannot lie at {table} and in place at {folder}",
                 hint="Leave the table's folder empty for mode in_place.",
@@ -185,10 +185,11 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What a table at the chosen place holds."""
     if not look.params["table"]:
         return {}  # without loading what reads tables: every look at a pipeline comes here
+    from engine.storage.place import place_at
     from nodes.table.snapshot import is_table, open_table
 
     try:
-        place = _place(look.params["table"])
+        place = place_at(look.params["table"]).absolute()
         return {"spec": open_table(place).spec.model_dump(mode="json")} if is_table(place) else {}
     except DataError as exc:
         return {"problem": exc.message, "hint": exc.hint}
@@ -209,13 +210,6 @@ def _writes(inputs: Mapping[str, Dataset], params: Mapping[str, Any], shared: Pa
 def _own_table(shared: Path) -> Path:
     """The table that Voxelflow looks after."""
     return shared / "table"
-
-
-def _place(text: str) -> Place:
-    from engine.storage.place import LocalPlace, place_at
-
-    place = place_at(text)
-    return LocalPlace(place.root.expanduser().absolute()) if isinstance(place, LocalPlace) else place
 
 
 # --- what it reports before a run ----------------------------------------------------------------

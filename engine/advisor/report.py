@@ -47,7 +47,7 @@ def source_of(estimate: Estimate) -> str:
 def row(estimate: Estimate) -> tuple[str, ...]:
     """A line of the table, with the columns `COLUMNS`."""
     machine = estimate.machine
-    gpus = f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
+    gpus = f"{machine.gpus} x {machine.gpu}".removesuffix(" x ") if machine.gpus else ""
     if not estimate.fits:
         return (machine.name, str(machine.cores), gpus, "does not fit", "", "", _BOUND["memory"], source_of(estimate))
     return (

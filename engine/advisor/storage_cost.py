@@ -114,7 +114,8 @@ def _price_at(uri: str, prices: StorageTable) -> tuple[str, StoragePrice | None,
         # Never all of it: what it holds is not known.
         scheme = f"{uri.partition('://')[0].lower()}://"
         return scheme, None, f"no price of {scheme} is known"
-    if variable := own_server(SCHEMES[url.scheme]):
+    row = SCHEMES.get(url.scheme)  # None: of an installed package
+    if row is not None and (variable := own_server(row)):
         return url.root, None, f"{variable} names another server than the provider's"
     if prices.problem is not None:
         return url.root, None, f"the prices of storage cannot be read: {prices.problem.message}"

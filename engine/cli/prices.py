@@ -277,7 +277,7 @@ def _row(machine: Machine) -> tuple[str, ...]:
 
 
 def _gpus(machine: Machine) -> str:
-    return f"{machine.gpus} x {machine.gpu}".rstrip(" x") if machine.gpus else ""
+    return f"{machine.gpus} x {machine.gpu}".removesuffix(" x ") if machine.gpus else ""
 
 
 def _figure(value: float | None) -> str:

@@ -39,7 +39,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Transaction:
-    """What a task's Delta commit is known by: an application id, which the commit notes, and a version."""
+    """What a task's Delta commit is known by: an application id, which the commit's description notes, and a version.
+
+    They have the form of the log's action `txn`
+    (https://github.com/delta-io/delta/blob/master/PROTOCOL.md, Transaction Identifiers).
+    """
 
     app_id: str
     version: int

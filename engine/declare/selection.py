@@ -81,7 +81,7 @@ class Selection(Frozen):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What must be known of a row to say whether it is held."""
+        """The columns whose values say whether a row is held: the id always, and what else the selection goes by."""
         return ("id", *(["label"] if self.strata else []), *self.by, *([self.source] if self.source else []))
 
     @property

@@ -18,6 +18,7 @@ from engine.export.limits import deadline_s, limit_lines
 from engine.export.program import Program, letter_first
 from engine.export.yaml_text import to_yaml
 from engine.profiles import Profile
+from engine.profiles.dynamic_allocation import allocates_dynamically
 from engine.text import plural
 
 SECRET = "voxelflow"
@@ -72,7 +73,8 @@ def databricks_files(program: Program) -> dict[str, str]:
         "variables": {
             "out": {"description": "Folder for results; the cluster's machines must all see it.", "default": out},
             "node_type": {"description": f"Machine type of the cluster: {_as_text(_machine(profile))}."}
-            | _node_type(profile),
+            | _node_type(profile.executor_machine if "driver_node_type_id" in cluster else profile.machine),
+            **_driver_variable(profile, cluster),
             "runtime": {"description": "Databricks runtime.", "default": GPU_RUNTIME if profile.gpus else RUNTIME},
         },
         "targets": {"dev": {"mode": "development", "default": True}},
@@ -93,9 +95,16 @@ def databricks_files(program: Program) -> dict[str, str]:
     return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program, limit))}
 
 
-def _node_type(profile: Profile) -> dict[str, str]:
+def _node_type(machine: str) -> dict[str, str]:
     # `NAME@REGION` in the table of prices; a cluster's region is that of the Databricks workspace.
-    return {"default": profile.machine.partition("@")[0]} if profile.machine else {}
+    return {"default": machine.partition("@")[0]} if machine else {}
+
+
+def _driver_variable(profile: Profile, cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The driver's machine type, where it is another one than that of the executors."""
+    if "driver_node_type_id" not in cluster:
+        return {}
+    return {"driver_node_type": {"description": "Machine type of the driver."} | _node_type(profile.machine)}
 
 
 def _head(program: Program, limit: list[str]) -> str:
@@ -137,10 +146,12 @@ def _cluster(program: Program) -> dict[str, Any]:
     if not program.on_spark or profile.master.startswith("local"):
         cluster |= {"num_workers": 0, "custom_tags": {"ResourceClass": "SingleNode"}}
         settings = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"} | settings
-    elif profile.spark.get("spark.dynamicAllocation.enabled") == "true":
+    elif allocates_dynamically(profile.master, profile.spark):
         cluster["autoscale"] = _autoscale(profile)
     else:
         cluster["num_workers"] = _workers(profile, "spark.executor.instances", _WORKERS)
+    if profile.machine and profile.executor_machine not in ("", profile.machine) and _machines(cluster) > 1:
+        cluster["driver_node_type_id"] = "${var.driver_node_type}"
     if settings:
         cluster["spark_conf"] = settings
     if program.environment:
@@ -175,14 +186,18 @@ def _price(profile: Profile, machines: int) -> float | None:
                 f" {profile.machine.partition('@')[0]} is not known",
                 hint=f"Set price_per_dbu = ..., or {instead}",
             )
-    return profile.model_copy(update={"executor_machine": ""}).hour_of(machines - 1)
+    return profile.hour_of(machines - 1)
 
 
 def _counted(profile: Profile, machines: int) -> str:
     """What that price is made of."""
     units = f"{profile.dbu_per_hour or 0:g} units at {profile.price_per_dbu or 0:g}"
     if profile.price_per_hour is None:
-        return f"{plural(machines, 'machines')} at {profile.machine_price or 0:g} and {units} each"
+        of = f"{plural(machines, 'machines')} at {profile.machine_price or 0:g}"
+        if machines > 1 and profile.executor_machine not in ("", profile.machine):
+            of = f"the driver at {profile.machine_price or 0:g}, {plural(machines - 1, 'executors')}"
+            of += f" at {profile.executor_price or 0:g}"
+        return f"{of} and {units} each"
     whole = f"{profile.price_per_hour:g} for all machines"
     return whole if profile.price_per_dbu is None else f"{whole}, and {units} for each of {machines}"
 

@@ -136,7 +136,8 @@ def kubernetes_files(program: Program, template: str = "") -> dict[str, str]:
         "image": _image(program),
         "command": ["python3", f"{FOLDER}/{program.file}", "--out", str(PurePosixPath(root, f"{program.stem}-out"))],
         "envFrom": secret_variables(),
-        "resources": _resources(profile),
+        # With Spark the executors train: a driver that asked for their GPUs would wait for a machine that has them.
+        "resources": _resources(profile, gpus=0 if executors else profile.gpus),
         "volumeMounts": volume_mounts,
     }
     if executors:
@@ -251,13 +252,13 @@ def _rights(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _resources(profile: Profile) -> dict[str, Any]:
+def _resources(profile: Profile, *, gpus: int) -> dict[str, Any]:
     memory = f"{-(-profile.memory_bytes // (1 << 20))}Mi"
     requests: dict[str, Any] = {"cpu": str(profile.cores), "memory": memory}
     # A container above its memory is ended; one above its cores only waits.
     limits: dict[str, Any] = {"memory": memory}
-    if profile.gpus:
-        limits["nvidia.com/gpu"] = str(profile.gpus)
+    if gpus:
+        limits["nvidia.com/gpu"] = str(gpus)
     return {"requests": requests, "limits": limits}
 
 

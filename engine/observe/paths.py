@@ -318,13 +318,15 @@ def why_not_writable(place: Path | str, kind: Literal["file", "folder"] = "folde
     """
     if is_url(place):
         try:
-            url = parse_url(str(place))
+            parse_url(str(place))
             if scan:
-                from engine.storage.objects import RemotePath
+                from engine.storage.place import place_at
 
-                RemotePath(url).has_any()
+                next(place_at(str(place)).names(), None)
         except VoxelflowError as exc:
             return exc.line()
+        except OSError as exc:  # of the package that has the scheme
+            return f"{place} cannot be reached: {exc}"
         return ""
     for folder in (Path(place), *Path(place).parents):
         try:

@@ -39,11 +39,11 @@ def local_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
     """Each check as it is made. Writes and removes one small file where the data will lie."""
     yield _cores(profile)
     yield _memory(profile)
-    if profile.gpus:
+    # On a cluster the executors train, with GPUs and a TensorFlow of theirs: they are asked (`engine.spark.checks`).
+    if profile.gpus and profile.is_here:
         devices = _gpus(profile)
         yield devices
-        # On a cluster the executors train, with a TensorFlow of theirs.
-        if devices.ok and profile.is_here:
+        if devices.ok:
             yield _sees_gpus(profile)
     place = storage_of(workspace, profile.storage_root).root
     written = _writable(place, of_storage_root=profile.storage_root is not None)

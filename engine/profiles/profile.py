@@ -24,8 +24,9 @@ KEEP_WARM_MINUTES = 5.0
 class Profile(BaseModel):
     """Where and with how much. Policy, not identity: nothing here enters a fingerprint.
 
-    `cores`, `memory_bytes` and `gpus` are what tasks on this machine may use; on a cluster that is the
-    driver's machine, and the Spark settings say what each executor gets.
+    `cores`, `memory_bytes` and `gpus` are what tasks on this machine may use; on a cluster cores and memory
+    are those of the driver's machine, `gpus` those that each executor needs, and the Spark settings say
+    what each executor gets.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.catalog import Catalog
 from engine.declare.datasets import Dataset
 from engine.document.plan import Plan, PlannedTask
-from engine.storage.place import LocalPlace, Place, place_at
-from engine.storage.reservation import Reservation, reservation_of
+from engine.storage.place import place_at
+from engine.storage.reservation import Reservation
 from engine.workspace import Workspace
 
 _GIVING_BACK_S = 5.0
@@ -123,17 +122,13 @@ class Reservations:
             return None
         try:
             text = node_type.table_written(inputs, task.params, self._data / task.shared)
-            place = _resolved(place_at(text)) if text else None
+            place = place_at(text).resolved() if text else None
         except Exception:  # whatever a node's author's hook raises: the task reports what is wrong
             return None
         if place is None:
             return None
         key = str(place)
         if key not in self._tables:
-            reservation = reservation_of(place, self._run_id, self._workspace.root)
+            reservation = place.reservation(self._run_id, self._workspace.root)
             self._tables[key] = _Table(text, maker, reservation)
         return self._tables[key]
-
-
-def _resolved(place: Place) -> Place:
-    return LocalPlace(Path(place.root).expanduser().resolve()) if isinstance(place, LocalPlace) else place

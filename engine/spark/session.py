@@ -255,15 +255,24 @@ def _start(profile: Profile, settings: Mapping[str, str], log: Path | None, plac
 
 
 def _context(conf: SparkConf, gateway: Any) -> SparkContext:
-    # On YARN, Spark 4 starts the handlers of its web UI while the application master sends the filter for them. A
-    # handler that starts between the filter's mapping and its definition ends the context. No work has begun by then.
     for _ in range(2):
         try:
             return SparkContext(conf=conf, gateway=gateway)
         except Exception as exc:
-            if "No filter named org.apache.spark.deploy.yarn" not in str(exc):
+            if not _met_the_filter(str(exc)):
                 raise
     return SparkContext(conf=conf, gateway=gateway)
+
+
+def _met_the_filter(text: str) -> bool:
+    """Whether a context ended, before it did any work, by this defect of Spark 4 on YARN.
+
+    It starts the handlers of its web UI while the application master sends the filter for them. A handler that starts
+    between the filter's mapping and its definition does not know it, and one that starts while the list of filters
+    grows stops there.
+    """
+    changed = "ConcurrentModificationException" in text and "org.apache.spark.ui.SparkUI" in text
+    return changed or "No filter named org.apache.spark.deploy.yarn" in text
 
 
 def _for_all_to_see(profile: Profile, settings: Mapping[str, str]) -> dict[str, str]:

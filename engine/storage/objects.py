@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.errors import DataError, VoxelflowError
-from engine.storage.schemes import PREFIXES, SCHEMES, open_store
+from engine.errors import DataError, UsageError, VoxelflowError
+from engine.storage.schemes import EXAMPLES, PREFIXES, SCHEMES, open_store
 from engine.storage.urls import StorageUrl, parse_url
 
 if TYPE_CHECKING:
@@ -248,6 +248,12 @@ def _found(meta: Any, path: str) -> Found:
 
 
 def _store(url: StorageUrl) -> Any:
+    if url.scheme not in SCHEMES:
+        raise UsageError(
+            f"{url}: at {url.scheme}:// addresses, which an installed package brings, work ParquetToDelta and"
+            " OptimizeDelta alone",
+            hint=f"Use a local folder, or {EXAMPLES}.",
+        )
     # A store does not survive a fork, and reads the environment once.
     return _open_store(url.scheme, url.container, url.account, os.getpid(), _environment())
 

@@ -1,12 +1,16 @@
 """A `Place` is a folder of files, on a local file system or in an object store, with what a table needs of it.
 
-`place_at` gives the one that a path or URL names. All implementations keep the laws of `nodes.testing.place`:
+`place_at` gives the one that a path or URL names; for a scheme of its own an installed package makes it, by an entry
+point of the group `voxelflow.places`. All implementations keep the laws of `nodes.testing.place`:
 
 * A file appears under its name whole or not at all, and is durable once the call returns (`put_all`: once `flush`
   does).
 * `put_if_absent` succeeds for exactly one of several callers. On it rests every decision between writers that share
   no lock; locally there is a lock too (`engine.storage.table_lock`).
 * Names are relative, with slashes. What begins with `_` or `.` is hidden from readers of tables.
+
+Nobody asks which kind of place one is, but what it can do: `local_folder`, `delta_rs_address` and what follows them.
+A kind that answers none of these has tables all the same: without hard links, locks and reservations.
 """
 
 from __future__ import annotations
@@ -28,14 +32,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StaleInput, UsageError
+from engine.errors import StaleInput, UsageError, VoxelflowError
 from engine.storage.files import GONE, flush_many, new_file, other_size, size_problem, whole_file
-from engine.storage.objects import RemotePath
-from engine.storage.urls import is_url
+from engine.storage.objects import RemotePath, storage_error
+from engine.storage.schemes import SCHEMES, installed_places
+from engine.storage.urls import is_url, parse_url
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     import pyarrow as pa
     from typing_extensions import Buffer
+
+    from engine.storage.reservation import Reservation
 
 CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 """Another device, a file system without hard links, or too many links: the bytes are copied instead."""
@@ -68,13 +77,47 @@ class Place(ABC):
     """A folder of files; see the module. `str(place)` is its path or URL."""
 
     @property
+    def local_folder(self) -> Path | None:
+        """The folder of the local file system that has these files, under their names; None where there is none.
+
+        With one come hard links, renames, the lock of `engine.storage.table_lock`, and programs that know paths alone.
+        Without one writers share no lock: each commit is made by `put_if_absent`.
+        """
+        return None
+
+    @property
     def folder(self) -> Path:
-        """The local folder. Raises `UsageError` when this place is not one."""
+        """`local_folder`. Raises `UsageError` where there is none."""
+        if (found := self.local_folder) is not None:
+            return found
         raise UsageError(
             f"the table {self} does not lie in a local folder",
-            hint="Give a local folder. With object storage VolumeFolder, NumpyToParquet, ParquetToDelta, OptimizeDelta"
-            " and training with the loader arrow work, on the backend embedded.",
+            hint="Give a local folder, or copy the table to one.",
         )
+
+    @property
+    def delta_rs_address(self) -> str | None:
+        """By which delta-rs opens a table here; None where it cannot, and reads a local copy of the log."""
+        return None
+
+    def absolute(self) -> Place:
+        """The same place by a whole address: it means the same wherever a process works and whoever runs it."""
+        return self
+
+    def resolved(self) -> Place:
+        """The same place by the one address that it has in this process, links followed."""
+        return self
+
+    def reservation(self, run: str, workspace: Path) -> Reservation | None:
+        """The reservation of a table here for the run `run` of `workspace`; None where there is nothing to reserve.
+
+        Without one other runs may write meanwhile: no row is lost or doubled, but tasks may have to plan anew.
+        """
+        return None
+
+    def error_of(self, exc: OSError) -> Exception:
+        """What to raise for an error of delta-rs with this place; `exc` itself where nothing in it is secret."""
+        return exc
 
     @abstractmethod
     def path(self, name: str) -> str:
@@ -162,8 +205,25 @@ class LocalPlace(Place):
         return str(self.root)
 
     @property
-    def folder(self) -> Path:
+    def local_folder(self) -> Path:
         return self.root
+
+    @property
+    def delta_rs_address(self) -> str:
+        return str(self.root)
+
+    def absolute(self) -> LocalPlace:
+        return LocalPlace(self.root.expanduser().absolute())
+
+    def resolved(self) -> LocalPlace:
+        return LocalPlace(self.root.expanduser().resolve())
+
+    def reservation(self, run: str, workspace: Path) -> Reservation | None:
+        """None for a folder with other files in it: the node refuses it, or makes it a table in place, which only ever
+        has these rows. Nothing is left in such a folder."""
+        from engine.storage.reservation import lock_in
+
+        return lock_in(self.root, f"run {run} of {workspace}")
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -271,6 +331,19 @@ class RemotePlace(Place):
 
     def __str__(self) -> str:
         return str(self.root)
+
+    @property
+    def delta_rs_address(self) -> str:
+        return str(self.root)
+
+    def reservation(self, run: str, workspace: Path) -> Reservation:
+        from engine.storage.reservation import lease_in
+
+        # Not the workspace: the path of somebody's folder is nothing that a shared table should contain.
+        return lease_in(self.root, f"run {run}")
+
+    def error_of(self, exc: OSError) -> Exception:
+        return storage_error(self.root.url, exc)
 
     def path(self, name: str) -> str:
         return str(self.root / name)
@@ -385,15 +458,38 @@ class RemotePlace(Place):
 
 
 def place_at(where: str | Path | RemotePath | Place) -> Place:
-    """The place that a path, a `file://` URI or a storage URL names. Raises `UsageError` for other URLs."""
+    """The place that a path, a `file://` URI or a storage URL names.
+
+    Raises `UsageError` for other URLs, and where the package that has the scheme cannot make a place of it.
+    """
     if isinstance(where, Place):
         return where
     if isinstance(where, RemotePath):
         return RemotePlace(where)
     if is_url(where):
-        return RemotePlace(RemotePath.at(str(where)))
+        url = parse_url(str(where))
+        entry = None if url.scheme in SCHEMES else installed_places(url.scheme)
+        return RemotePlace(RemotePath(url)) if entry is None else _made_by(entry, str(url))
     parts = urlsplit(str(where))
     return LocalPlace(Path(unquote(parts.path) if parts.scheme == "file" else where))
+
+
+def _made_by(entry: EntryPoint, url: str) -> Place:
+    """The place that an installed package makes of a URL. Raises `UsageError` where it cannot."""
+    try:
+        found = entry.load()(url)
+    except VoxelflowError:
+        raise
+    except Exception as exc:  # a package of someone else may raise anything
+        why = f"{type(exc).__name__}: {exc}"
+    else:
+        if isinstance(found, Place):
+            return found
+        why = f"it gave no Place but a {type(found).__name__}"
+    package = f"the package {entry.dist.name}" if entry.dist else entry.value
+    raise UsageError(
+        f"{package} cannot open {url}: {why}", hint="Update, correct or remove the package, or use another place."
+    )
 
 
 def link_or_copy(source: Path, target: Path, mode: Literal["link", "copy"]) -> bool:

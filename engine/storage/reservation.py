@@ -28,7 +28,6 @@ from typing import Any
 
 from engine.errors import VoxelflowError, WorkspaceError
 from engine.storage.objects import ObjectVersion, RemotePath
-from engine.storage.place import LocalPlace, Place, RemotePlace
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 
@@ -40,7 +39,7 @@ LOOK_S = 1.0
 
 
 class Reservation(ABC):
-    """One run's wish to write to one table. Get it from `reservation_of`."""
+    """One run's wish to write to one table. Get it from `Place.reservation`."""
 
     @abstractmethod
     def take(self) -> bool:
@@ -58,18 +57,14 @@ class Reservation(ABC):
         """After `release`: until others can have it, or for `timeout_s`."""
 
 
-def reservation_of(place: Place, run: str, workspace: Path) -> Reservation | None:
-    """The reservation of the table at `place` for a run; None where there is nothing to reserve.
+def lock_in(folder: Path, run: str) -> Reservation | None:
+    """The reservation of the table in a local folder, by a lock. None for a folder with other files in it."""
+    return _Lock(folder / INTERNALS / "reserved", run) if _is_reservable(folder) else None
 
-    That is a folder with other files in it: the node refuses it, or makes it a table in place, which only ever has
-    these rows. Nothing is left in such a folder.
-    """
-    if isinstance(place, RemotePlace):
-        # Not the workspace: the path of somebody's folder is nothing that a shared table should contain.
-        return _Lease(place.root / INTERNALS / "reserved.json", f"run {run}")
-    if isinstance(place, LocalPlace) and _is_reservable(place.root):
-        return _Lock(place.root / INTERNALS / "reserved", f"run {run} of {workspace}")
-    return None
+
+def lease_in(folder: RemotePath, run: str) -> Reservation:
+    """The reservation of the table in a folder of an object store, by a lease."""
+    return _Lease(folder / INTERNALS / "reserved.json", run)
 
 
 def _is_reservable(root: Path) -> bool:

@@ -1,4 +1,5 @@
-"""The table of object stores: one row a scheme. Nothing else in Voxelflow names them. Pure, but for `open_store`."""
+"""The table of object stores: one row a scheme. Nothing else in Voxelflow names them. Pure, but for `open_store` and
+`installed_places`, which looks for the schemes of installed packages."""
 
 from __future__ import annotations
 
@@ -6,8 +7,15 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "voxelflow.places"
+"""Of functions that make a `Place` of an address; each is called like the scheme of its addresses."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,17 @@ PREFIXES = tuple(prefix for row in SCHEMES.values() for prefix in row.prefixes)
 def scheme(spelling: str) -> Scheme | None:
     """The row of a scheme by its name or an alias, in any case; None when there is none."""
     return _BY_SPELLING.get(spelling.lower())
+
+
+@cache
+def installed_places(spelling: str) -> EntryPoint | None:
+    """The entry point by which an installed package makes places at addresses of this scheme, in any case; None where
+    there is none, and for a scheme of the table. Its code is not loaded."""
+    from importlib.metadata import entry_points
+
+    wanted = spelling.lower()
+    found = [] if scheme(wanted) is not None else entry_points(group=ENTRY_POINTS)
+    return next((entry for entry in found if entry.name.lower() == wanted), None)
 
 
 def open_store(

@@ -1,4 +1,7 @@
-"""Storage URLs as text: which there are, and how paths and URLs live beside each other in a parameter. Pure."""
+"""Storage URLs as text: which there are, and how paths and URLs live beside each other in a parameter.
+
+Pure, but that an installed package may have a scheme of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from engine.errors import UsageError
-from engine.storage.schemes import EXAMPLES, SCHEMES, Scheme, scheme
+from engine.storage.schemes import EXAMPLES, SCHEMES, Scheme, installed_places, scheme
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTAINER = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\$(?:root|web|logs)")
@@ -23,7 +26,8 @@ _WITH_ACCOUNT = "Write az://container/folder, or abfss://container@account.dfs.c
 class StorageUrl:
     """A place in object storage. `key` has no slash at either end; "" is the container itself.
 
-    `scheme` is the name of a row in `SCHEMES`. `account` is "" where the environment says which it is.
+    `scheme` is the name of a row in `SCHEMES`, or one of an installed package. `account` is "" where the environment
+    says which it is.
     """
 
     scheme: str
@@ -67,8 +71,8 @@ def local_path(text: str, schemes: Collection[str] = ("file",)) -> str:
 
 
 def parse_url(text: str) -> StorageUrl:
-    """Read a storage URL, also in another program's spelling. Raises `UsageError` for other schemes, and for one that
-    carries a secret."""
+    """Read a storage URL, also in another program's spelling. Raises `UsageError` for a scheme that neither `SCHEMES`
+    nor an installed package has, and for a URL that carries a secret."""
     spelling, _, rest = text.partition("://")
     row, (authority, _, key) = scheme(spelling), rest.partition("/")
     container, at_sign, host = authority.partition("@")
@@ -82,12 +86,14 @@ def parse_url(text: str) -> StorageUrl:
             hint="Credentials belong in the environment, never in an address. "
             + (_WITH_ACCOUNT if row is not None and row.with_account else _HINT),
         )
-    if row is None:
+    if row is None and installed_places(spelling) is None:
         raise UsageError(f"{text}: Voxelflow does not read {spelling.lower()}:// addresses", hint=_HINT)
     parts = [part for part in key.split("/") if part]
-    if not _CONTAINER.fullmatch(container) or any(part in (".", "..") for part in parts):
+    # What an installed package takes for a container is its own affair.
+    is_container = row is None or _CONTAINER.fullmatch(container)
+    if not is_container or any(part in (".", "..") for part in parts):
         raise UsageError(f"{text} is not the address of a place in object storage", hint=_HINT)
-    return StorageUrl(row.name, container, "/".join(parts), account)
+    return StorageUrl(spelling.lower() if row is None else row.name, container, "/".join(parts), account)
 
 
 def _account(row: Scheme, container: str, host: str) -> str:

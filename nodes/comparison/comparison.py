@@ -193,10 +193,12 @@ class Comparison:
             files = self.files_beside(training)
             if training.loader != "arrow" or files is None or not files.epoch_s or not training.epoch_s:
                 continue
-            ratio = files.epoch_s / training.epoch_s
+            # As many volumes from the files as from the table: the two may be trained on differing parts.
+            files_s = files.seconds_for(training.volumes, 1) or 0.0
+            ratio = files_s / training.epoch_s
             where = "GPU" if training.on_gpu else "CPU"
             out.append(
-                f"On {where}, an epoch of {training.volumes:,} volumes takes {duration(files.epoch_s)} from files one"
+                f"On {where}, an epoch of {training.volumes:,} volumes takes {duration(files_s)} from files one"
                 f" by one and {duration(training.epoch_s)} from the table: {_times(ratio)}. It waits for data"
                 f" {_share(files.waiting_share)} and {_share(training.waiting_share)} of that time."
             )
@@ -291,7 +293,7 @@ class Comparison:
                     row.title,
                     _duration(found.preparation_s),
                     _duration(found.preparation_for(self.volumes)),
-                    _duration(files.epoch_s if files is not None else None),
+                    _duration(files.seconds_for(found.volumes, 1) if files is not None else None),
                     _duration(found.epoch_s),
                     paid,
                 )

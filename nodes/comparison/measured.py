@@ -81,6 +81,7 @@ class _Reader:
         price = run.options.get("price_per_hour")
         before = [self._seconds(name) for name in self.upstream(node) if name not in common]
         volume_bytes = spec.volume_bytes if (spec := getattr(data, "spec", None)) is not None else 0
+        count = int(getattr(data, "count", 0))
         ended = task.ended or task.started
         return Training(
             run_id=run.run_id,
@@ -92,7 +93,8 @@ class _Reader:
             loader=str(facts.get("loader", planned.params.get("loader", "arrow"))),
             storage=_storage(data.uri if data is not None else ""),
             note=note,
-            volumes=int(getattr(data, "count", None) or facts.get("training_volumes", 0)),
+            volumes=int(facts.get("training_volumes", 0)) or count,
+            prepared_volumes=count,
             volume_bytes=volume_bytes,
             batch_size=int(planned.params.get("batch_size", 0)),
             epochs_wanted=int(planned.params.get("epochs", 0)),

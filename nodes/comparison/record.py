@@ -71,6 +71,9 @@ class Training(_Frozen):
     note: str = ""
     """What the person says of the storage."""
     volumes: int
+    """Those of one epoch: without what a split or a validation share holds back."""
+    prepared_volumes: int = 0
+    """All of the table or folder, those held back too; 0 in records that do not say it."""
     volume_bytes: int
     batch_size: int
     epochs_wanted: int
@@ -139,7 +142,8 @@ class Training(_Frozen):
 
     def preparation_for(self, volumes: int) -> float | None:
         """The preparation of so many volumes, taken as proportional to their number."""
-        return None if self.preparation_s is None else self.preparation_s * volumes / max(1, self.volumes)
+        prepared = self.prepared_volumes or self.volumes
+        return None if self.preparation_s is None else self.preparation_s * volumes / max(1, prepared)
 
     def cost(self, seconds: float | None) -> float | None:
         """What so many seconds of its machine cost, in `currency`; None without a price."""

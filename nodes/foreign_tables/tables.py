@@ -31,6 +31,7 @@ from nodes.table.features import deletion_vectors, mapped_columns, refuse_unknow
 from nodes.table.ledger import is_given_once
 from nodes.table.log import LOG
 from nodes.table.snapshot import is_outside, load_delta
+from nodes.volume_file.fatal_footer import refuse_fatal
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -291,6 +292,8 @@ def opened(
                 coerce_int96_timestamp_unit="us",
             ) as file,
         ):
+            if metadata is None:
+                refuse_fatal(file.metadata)
             yield file
 
 

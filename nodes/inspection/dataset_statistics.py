@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from engine.declare.context import TaskContext
 from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import Meter, track
-from engine.errors import DataError
+from engine.errors import DataError, UsageError
 from engine.storage.place import Place, place_at
 from engine.text import plural
 from engine.viewing.pictures import axes_of
@@ -328,8 +328,19 @@ def _rows_of(task: Task, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]
 
 
 def _files(dataset: VolumeDelta | VolumeParquet) -> tuple[list[DataFile], VolumeSpec, pa.Schema | None]:
-    """The files, the spec of the volumes, and the columns, where another place than the files knows them."""
-    root = local_folder(dataset.uri)
+    """The files, the spec of the volumes, and the columns, where another place than the files knows them.
+
+    Raises `UsageError` for a dataset in object storage.
+    """
+    place = place_at(dataset.uri)
+    try:
+        root = place.folder
+    except UsageError as exc:
+        raise UsageError(
+            f"InspectDataset reads local folders, and {dataset.uri} is none",
+            hint="Copy the table to a disk and inspect the copy, or run"
+            f" `voxelflow verify {quote(dataset.uri)}`, which compares its checksums where it is.",
+        ) from exc
     if isinstance(dataset, VolumeDelta):
         table = open_table(root, dataset.version)
         columns = pa.schema(table.columns.to_arrow())

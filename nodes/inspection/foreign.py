@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from engine.storage.checksum import crc32
 from engine.storage.io_errors import raise_if_not_damage
-from engine.storage.place import LocalPlace, Place, place_at
+from engine.storage.place import Place, place_at
 from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
 from nodes.inspection.archives import ArchiveCells
@@ -181,7 +181,7 @@ def _sums_beside(place: Place, name: str) -> tuple[int, bytes] | None:
     path = PurePosixPath(name)
     beside = str(path.with_name(f".{path.name}.crc"))
     try:
-        if not isinstance(place, LocalPlace) or place.stat(beside) is None:
+        if place.local_folder is None or place.stat(beside) is None:
             return None
     except OSError as exc:
         if exc.errno != errno.ENAMETOOLONG:

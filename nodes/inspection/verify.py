@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.declare.datasets import Dataset
 from engine.errors import DataError, UnsupportedTable, UsageError, VoxelflowError
 from engine.storage.io_errors import raise_if_not_damage
-from engine.storage.place import LocalPlace, Place, place_at
+from engine.storage.place import Place, place_at
 from nodes.foreign_tables.tables import any_table, has_files
 from nodes.inspection.damage import (
     Checked,
@@ -50,8 +50,8 @@ def check_data(
 def _check_place(target: str, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     place = place_at(target)
     if next(place.names(LOG), None) is None:
-        if isinstance(place, LocalPlace) and place.stat("model.json") is not None:
-            yield from check_model(place.root, checked)
+        if (folder := place.local_folder) is not None and place.stat("model.json") is not None:
+            yield from check_model(folder, checked)
             return
         if not has_files(target):
             raise UsageError(

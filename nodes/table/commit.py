@@ -33,14 +33,15 @@ from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, TableConflict, UnsupportedTable, VoxelflowError
 from engine.storage.files import flush
 from engine.storage.io_errors import remedy
-from engine.storage.objects import redact, storage_error
-from engine.storage.place import CANNOT_LINK, LocalPlace, Place, RemotePlace, place_at
+from engine.storage.objects import redact
+from engine.storage.place import CANNOT_LINK, Place, place_at
 from engine.storage.table_lock import WRITER_APP_ID, table_lock
 from nodes.table.delta_rs_paths import refuse_misspelled
 from nodes.table.features import CommitRules
 from nodes.table.ledger import claim_token, newest_token
 from nodes.table.log import LOG, actions, checkpoint_file, commit_file, last_writer, newest_version
 from nodes.table.log_checkpoint import SPARK_CHECKSUM, make_checkpoint
+from nodes.table.log_copy import log_copy
 from nodes.table.log_writer import Change, Operation, lines_of, timestamp_after, write_commit
 from nodes.table.snapshot import IN_PLACE, TableFile, TableVersion, is_table, last_token, load_delta, refuse_misread
 from nodes.volume_file.layout import properties
@@ -125,11 +126,12 @@ def table_writer(root: Path | Place, ctx: TaskContext, committer: Committer | No
     there, and only a conditional put keeps one from replacing another's commit.
     """
     place = place_at(root)
-    if not isinstance(place, LocalPlace):
+    folder = place.local_folder
+    if folder is None:
         yield TableWriter(place, 0, ctx.node_id)
         return
     floor = partial(_last_token, place)
-    with table_lock(place.root, floor=floor, on_wait=ctx.info, is_cancelled=ctx.is_cancelled) as token:
+    with table_lock(folder, floor=floor, on_wait=ctx.info, is_cancelled=ctx.is_cancelled) as token:
         yield TableWriter(place, token, ctx.node_id, committer)
 
 
@@ -151,7 +153,7 @@ class TableWriter:
 
     def claim(self, table: Base) -> int:
         """The token for the next commit on top of `table`, under which its ledger is written before."""
-        if not isinstance(self.place, LocalPlace):
+        if self.place.local_folder is None:
             self.token = claim_token(self.place, table.token)
         return self.token
 
@@ -165,9 +167,18 @@ class TableWriter:
             self.committer.create(self.root, schema, configuration, self.token, self.notes())
             return
         refuse_misread(self.place)
+        if (address := self.place.delta_rs_address) is not None:
+            self._create_by_delta_rs(address, schema, configuration)
+            self.flush_log(0)
+            return
+        with log_copy(self.place) as copy:
+            self._create_by_delta_rs(str(copy), schema, configuration)
+            self._link_commit(0, [commit_file(copy, 0).read_bytes()])
+
+    def _create_by_delta_rs(self, address: str, schema: Schema, configuration: Mapping[str, str]) -> None:
         with _in_our_words(self.place):
             DeltaTable.create(
-                str(self.place),
+                address,
                 schema,
                 configuration=configuration,
                 # delta-rs would refuse properties whose names it does not know.
@@ -175,7 +186,6 @@ class TableWriter:
                 commit_properties=self._properties(self.notes()),
                 post_commithook_properties=_HOOKS,
             )
-        self.flush_log(0)
 
     def commit(
         self,
@@ -291,7 +301,8 @@ class TableWriter:
         except FileExistsError as exc:
             raise beaten(self.place) from exc
         except OSError as exc:
-            if exc.errno not in CANNOT_LINK:
+            # What delta-rs cannot open, it cannot commit to either.
+            if exc.errno not in CANNOT_LINK or self.place.delta_rs_address is None:
                 raise DataError(f"the table {self.place} cannot be written: {exc}", hint=remedy(exc)) from exc
             return False
         return True
@@ -357,8 +368,8 @@ class TableWriter:
 
     def flush_log(self, version: int) -> None:
         """Have what delta-rs or Spark wrote of the log at this version durable, in a local table."""
-        if isinstance(self.place, LocalPlace):
-            flush_log(self.root, version)
+        if (folder := self.place.local_folder) is not None:
+            flush_log(folder, version)
 
 
 def flush_log(root: Path, version: int) -> None:
@@ -424,9 +435,9 @@ def _in_our_words(place: Place) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as exc:
-        if isinstance(place, RemotePlace):
+        if place.local_folder is None:
             # Not chained: the library's text may hold secrets, which ours leaves out.
-            raise (storage_error(place.root.url, exc) if isinstance(exc, OSError) else _error(place, exc)) from None
+            raise (place.error_of(exc) if isinstance(exc, OSError) else _error(place, exc)) from None
         if isinstance(exc, OSError):
             raise
         raise _error(place, exc) from exc

@@ -24,7 +24,6 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeDelta
 from engine.declare.progress import Meter
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
-from engine.storage.place import LocalPlace
 from engine.text import plural
 from nodes.table.check import damage_in
 from nodes.table.commit import MAX_ACTIONS, Committer, table_writer
@@ -155,7 +154,7 @@ def compact(
     current = fresh(table)
     if committer is None:
         current.rules.check(table.uri)
-    if target.rewrite_layout and not isinstance(current.place, LocalPlace):
+    if target.rewrite_layout and current.place.local_folder is None:
         raise UsageError(
             "the layout of files in object storage is not looked into",
             hint="Set rewrite_layout to false, or optimise the table before it goes there.",

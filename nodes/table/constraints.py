@@ -32,6 +32,7 @@ from engine.text import plural
 from nodes.table.constraint_sql import Expression, Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
 from nodes.table.features import is_append_only
+from nodes.volume_file.fatal_footer import refuse_fatal
 
 CHECK = "delta.constraints."
 """How the properties of a table begin that are CHECK constraints."""
@@ -233,11 +234,12 @@ def _batches(path: Path, names: Collection[str], columns: Schema) -> Iterator[pa
     try:
         with pq.ParquetFile(path, memory_map=True, pre_buffer=False, page_checksum_verification=True) as file:
             there = [n for n in file.schema_arrow.names if n in names]
+            refuse_fatal(file.metadata)
             for batch in file.iter_batches(_batch_rows(file.metadata, names), columns=there, use_threads=False):
                 lacking = [n for n in names if n not in there]
                 arrays = [*batch.columns, *(pa.nulls(batch.num_rows) for _ in lacking)]
                 yield pa.record_batch(arrays, names=[*batch.schema.names, *lacking])
-    except (OSError, pa.ArrowException) as exc:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
         hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
         raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc
 

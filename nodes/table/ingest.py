@@ -104,16 +104,16 @@ def _bring_up(
     foreseen: PartColumns | None,
 ) -> TableVersion:
     """`foreseen` is how all parts' columns differ from those of the table that is made here."""
-    local = isinstance(place, LocalPlace)
+    folder = place.local_folder
     columns: PartColumns | None = None
     if not is_table(place):
         forget_ledgers(place)
-        if not (local and make is not None and make(place.folder, wanted, writer, ctx)):
+        if folder is None or make is None or not make(folder, wanted, writer, ctx):
             writer.create(wanted.spec, columns_of(wanted, wanted.parts[0]), in_place=wanted.mode == "in_place")
             columns = foreseen
             ctx.commit_point("delta:created")
-    if local:
-        clear_conversions(place.folder)  # a killed driver leaves its own, before the table was there or after
+    if folder is not None:
+        clear_conversions(folder)  # a killed driver leaves its own, before the table was there or after
     table = open_table(place)
     writer.check(table.rules)
     refuse_other_table(table, wanted)

@@ -18,7 +18,7 @@ from deltalake.schema import Field
 from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, UsageError
-from engine.storage.place import LocalPlace, Place, RemotePlace
+from engine.storage.place import Place
 from engine.text import plural
 from nodes.table import DeletedRows, Existing, Mode
 from nodes.table.constraints import Count, NewRows, refuse_violations
@@ -80,7 +80,8 @@ def refuse_other_folder(place: Place, wanted: Wanted) -> None:
     """Raise `UsageError` rather than make a table in a folder with somebody's files; `DataError` without volumes."""
     if not wanted.parts:
         raise DataError(f"{wanted.dataset.uri} has no volumes to make a table of", hint="Check the step before.")
-    if wanted.mode == "in_place" and isinstance(place, RemotePlace):
+    folder = place.local_folder
+    if wanted.mode == "in_place" and folder is None:
         raise UsageError(
             "a table in place lies in the Parquet folder, not in a folder of its own",
             hint="Leave the table's folder empty, or choose mode link.",
@@ -89,7 +90,7 @@ def refuse_other_folder(place: Place, wanted: Wanted) -> None:
     if wanted.mode == "in_place" or is_table(place):
         return
     # A conversion that was killed while it published left names here that it still has aside.
-    ours = left_by_conversions(place.root) if isinstance(place, LocalPlace) else set()
+    ours = left_by_conversions(folder) if folder is not None else set()
     names = (name for name in place.names() if not name.startswith(("_", ".")))
     if stranger := next((name for name in names if name not in ours), None):
         raise UsageError(

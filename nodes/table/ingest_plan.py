@@ -157,7 +157,8 @@ def _repair(
 
 def _is_folder(table: TableVersion, file: TableFile) -> bool:
     """Whether a folder has the file's name, which no file can replace."""
-    return isinstance(table.place, LocalPlace) and (table.place.root / file.path).is_dir()
+    folder = table.place.local_folder
+    return folder is not None and (folder / file.path).is_dir()
 
 
 def table_file(sizes: Callable[[str], int | None], part: Part, mode: Mode) -> TableFile:

@@ -45,7 +45,7 @@ from engine.declare.datasets import VolumeParquet
 from engine.errors import DataError
 from engine.storage import arrow_file
 from engine.storage.files import remove_partial
-from engine.storage.place import LocalPlace, Place, RemotePlace
+from engine.storage.place import Place
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableVersion
 from nodes.volume_file.parts import Part
@@ -123,19 +123,19 @@ def names_in_table(part: Part) -> list[str]:
 def source_of(folder: str, place: Place) -> str:
     """Who owns the shards of a dataset in `folder`: only its own vanished shards are taken out of the table at `place`.
 
-    Locally it is the folder as seen from the table's: both may be moved or copied together. In an object store it is a
+    Locally it is the folder as seen from the table's: both may be moved or copied together. Elsewhere it is a
     digest: the path of somebody's folder is nothing that a shared table should contain.
     """
-    if isinstance(place, RemotePlace):
+    at = place.local_folder
+    if at is None:
         return hashlib.blake2b(folder.encode(), digest_size=16).hexdigest()
-    return os.path.relpath(folder, place.folder)
+    return os.path.relpath(folder, at)
 
 
 def owner_folder(owner: str, place: Place) -> str:
     """The folder of an owner, or a word for it; ledgers of earlier versions name it by its absolute path."""
-    if isinstance(place, RemotePlace):
-        return "another dataset"
-    return os.path.normpath(os.path.join(place.folder, owner))
+    at = place.local_folder
+    return "another dataset" if at is None else os.path.normpath(os.path.join(at, owner))
 
 
 def recognise_source(
@@ -151,7 +151,7 @@ def recognise_source(
     before = {source_of(path, place) for path in earlier}
 
     def is_this(owner: str) -> bool:
-        if isinstance(place, RemotePlace):
+        if place.local_folder is None:
             return owner in before
         there = owner_folder(owner, place)
         return there in (folder, *earlier) or (owner in own and not os.path.exists(there))
@@ -246,10 +246,10 @@ def ledgers_up_to(place: Place, token: int) -> tuple[int, ...]:
 def forget_ledgers(place: Place) -> None:
     """Delete the ledgers of a local table that is gone: the next one at this place begins anew.
 
-    In an object store another writer may be making the table: there each commit has a token of its own, and no ledger
+    Elsewhere another writer may be making the table: there each commit has a token of its own, and no ledger
     of a table before it.
     """
-    for token in _tokens(place) if isinstance(place, LocalPlace) else ():
+    for token in _tokens(place) if place.local_folder is not None else ():
         place.delete(_name(token))
 
 
@@ -271,8 +271,8 @@ def drop_old_ledgers(place: Place, committed: int) -> None:
 
     A writer that still needs one of them planned on an older version, and will be refused.
     """
-    if isinstance(place, LocalPlace):
-        remove_partial(place.root / _FOLDER)
+    if (folder := place.local_folder) is not None:
+        remove_partial(folder / _FOLDER)
     needed = set(ledgers_up_to(place, committed))
     for token in _tokens(place):
         if token < committed and token not in needed:

@@ -18,9 +18,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from engine.storage.files import flush, write_whole
-from engine.storage.place import CANNOT_LINK, LocalPlace, Place, place_at
+from engine.storage.place import CANNOT_LINK, Place, place_at
 from engine.storage.table_lock import INTERNALS
 from nodes.table.log import LAST_CHECKPOINT, LOG, checkpoint_file, commit_name
+from nodes.table.log_copy import log_copy
 
 SPARK_CHECKSUM = "._last_checkpoint.crc"
 """Spark keeps it beside the name of the last checkpoint, and would not read what others wrote there since."""
@@ -38,23 +39,24 @@ def make_checkpoint(where: Path | Place, version: int, every: int) -> bool:
     The caller of a local table holds its lock. A log that delta-rs cannot sum up stays as it is.
     """
     place = place_at(where)
+    folder = place.local_folder
     last, size = _last(place)
     since = version - last
     if since < every:
         return False
     try:
-        if not isinstance(place, LocalPlace):
+        if folder is None:
             # Reading the commits to see whether it pays would take as long.
-            DeltaTable(str(place), version=version).create_checkpoint()
+            _sum_up_elsewhere(place, version)
         elif since >= MOST_COMMITS or _say_more(place, range(last + 1, version + 1), than=size):
-            _sum_up(place.root, version, last)
+            _sum_up(folder, version, last)
         else:
             return False
     except DeltaError:
         return False
     except OSError:
         # The commit is made, whatever becomes of this.
-        if isinstance(place, LocalPlace):
+        if folder is not None:
             raise
         return False
     return True
@@ -77,6 +79,19 @@ def _say_more(place: Place, versions: range, *, than: int) -> bool:
     except OSError:
         return False
     return than <= 0
+
+
+def _sum_up_elsewhere(place: Place, version: int) -> None:
+    """Write the checkpoint of `version` of a table that lies in no local folder; raises `DeltaError`, `OSError`."""
+    if (address := place.delta_rs_address) is not None:
+        DeltaTable(address, version=version).create_checkpoint()
+        return
+    with log_copy(place) as copy:
+        DeltaTable(str(copy), version=version).create_checkpoint()
+        # Its name last: whoever reads it finds the checkpoint.
+        for made in (checkpoint_file(copy, version), copy / LOG / LAST_CHECKPOINT):
+            data = made.read_bytes()
+            place.write(f"{LOG}/{made.name}", lambda sink, data=data: sink.write(data))  # type: ignore[misc]
 
 
 def _sum_up(root: Path, version: int, last: int) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.storage.files import new_file
-from engine.storage.place import LocalPlace, Place
+from engine.storage.place import Place
 from nodes.table.log import LOG, actions, commit_file, commit_name
 from nodes.table.snapshot import TableFile
 from nodes.volume_file.footer import release
@@ -72,12 +72,13 @@ def write_commit(place: Place, version: int, lines: Iterable[bytes]) -> None:
     Raises `FileExistsError` when it is there already, another `OSError` when it cannot be written; of the numbers in
     `engine.storage.place.CANNOT_LINK` where a local file system cannot do so (`engine.storage.files.new_file`).
     """
-    if not isinstance(place, LocalPlace):
+    folder = place.local_folder
+    if folder is None:
         if not place.put_if_absent(f"{LOG}/{commit_name(version)}", b"".join(lines)):
             raise FileExistsError(f"{place.path(LOG)} has version {version}")
         return
     # In this folder delta-rs and Spark, too, put a commit only where there is none.
-    with new_file(commit_file(place.root, version)) as temporary, temporary.open("wb") as sink:
+    with new_file(commit_file(folder, version)) as temporary, temporary.open("wb") as sink:
         sink.writelines(lines)
 
 

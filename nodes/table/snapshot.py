@@ -15,11 +15,12 @@ from urllib.parse import quote, unquote
 
 from engine.declare.datasets import Selection, VolumeDelta, VolumeSpec
 from engine.errors import DataError, StaleInput, UnsupportedTable, VoxelflowError
-from engine.storage.objects import redact, storage_error
-from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
+from engine.storage.objects import redact
+from engine.storage.place import Place, place_at
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.table.features import CommitRules, commit_rules, refuse_unreadable
 from nodes.table.log import LOG, damaged_type, data_version, has_version, last_writer, refuse_damaged, refuse_torn
+from nodes.table.log_copy import load_copy
 from nodes.volume_file.layout import spec_of
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def is_table(root: Path | Place) -> bool:
     place = place_at(root)
     if next(place.names(LOG), None) is None:
         return False
-    return isinstance(place, RemotePlace) or DeltaTable.is_deltatable(str(place))
+    # Elsewhere than in a local folder that is one more question to a store.
+    return place.local_folder is None or DeltaTable.is_deltatable(str(place))
 
 
 def open_table(where: str | Path | Place, version: int | None = None) -> TableVersion:
@@ -188,25 +190,24 @@ def load_delta(root: Path | Place, version: int | None = None) -> DeltaTable:
 
     place = place_at(root)
     refuse_misread(place)
-    if isinstance(place, LocalPlace):
-        refuse_torn(place.root)
+    folder, address = place.local_folder, place.delta_rs_address
+    if folder is not None:
+        refuse_torn(folder)
     try:
-        return DeltaTable(str(place), version=version)
+        return DeltaTable(address, version=version) if address is not None else load_copy(place, version)
     except (DeltaError, OSError) as exc:
-        if isinstance(place, RemotePlace):
+        if folder is None:
             # Not chained: the library's text may hold what ours leaves out.
-            if isinstance(exc, OSError):
-                raise storage_error(place.root.url, exc) from None
-            raise _load_error(place, version, exc) from None
+            raise (place.error_of(exc) if isinstance(exc, OSError) else _load_error(place, version, exc)) from None
         if isinstance(exc, OSError):
             raise
-        refuse_torn(place.folder, exc)
+        refuse_torn(folder, exc)
         raise _load_error(place, version, exc) from exc
 
 
 def refuse_misread(place: Place) -> None:
     """Raise `DataError` for a local folder that delta-rs 1.6 looks for under another name."""
-    if isinstance(place, LocalPlace) and (found := _MISREAD.search(str(place))):
+    if place.local_folder is not None and (found := _MISREAD.search(str(place))):
         raise DataError(
             f"there can be no Delta table in {place}: delta-rs takes {found[0]} in a path for another character",
             hint="Rename the folder, or put the table elsewhere.",
@@ -217,7 +218,7 @@ def _load_error(place: Place, version: int | None, exc: Exception) -> VoxelflowE
     from deltalake.exceptions import TableNotFoundError
 
     is_there = not isinstance(exc, TableNotFoundError) and is_table(place)
-    if isinstance(exc, TableNotFoundError) or (isinstance(place, RemotePlace) and not is_there):
+    if isinstance(exc, TableNotFoundError) or (place.local_folder is None and not is_there):
         return DataError(
             f"there is no Delta table at {place}", hint="Check the path, or run the node that makes it again."
         )

@@ -160,7 +160,7 @@ class Staging:
 
 
 class _RemoteStaging(Staging):
-    """New files for a table in an object store; `folder` is in the task's scratch folder, which survives a kill.
+    """New files for a table in no local folder; `folder` is in the task's scratch folder, which survives a kill.
 
     On disk are `threads` rewrites at a time, each once as its sources and once as what becomes of them.
     """
@@ -274,7 +274,8 @@ def open_staging(place: Place, ctx: TaskContext) -> Iterator[Staging]:
 
     Raises `DataError` when the folder's file system gives no locks.
     """
-    if not isinstance(place, LocalPlace):
+    root = place.local_folder
+    if root is None:
         folder = ctx.scratch / "staging"
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(f"{_SOURCES}*"):
@@ -287,7 +288,6 @@ def open_staging(place: Place, ctx: TaskContext) -> Iterator[Staging]:
             with contextlib.suppress(OSError):  # what a task that failed has finished stays for the next
                 folder.rmdir()
         return
-    root = place.root
     slots = (ProcessLock(_parent(root) / f"{slot}.lock") for slot in range(_SLOTS))
     lock = next((s for s in slots if s.acquire()), None)
     if lock is None:

@@ -51,6 +51,7 @@ from engine.observe.observe import observe
 from engine.observe.results import check_result
 from engine.store.runs import Run, RunStore
 from engine.workspace import Workspace, open_workspace
+from nodes.table.log import LOG
 from nodes.testing.runner import Runner
 from nodes.volume_file.parts import read_parts
 
@@ -279,7 +280,9 @@ def _files_of(outputs: Mapping[str, Dataset]) -> Iterator[Path]:
 
 def _visible(folder: Path) -> Iterator[Path]:
     """The files in a result's own folder, without those of tables: what deletes a log deletes the table."""
+    tables = {log.parent for log in folder.rglob(LOG)}
     for path in sorted(folder.rglob("*")):
         below = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith((".", "_")) for part in below) and "predictions" not in below:
+        hidden = any(part.startswith((".", "_")) for part in below)
+        if path.is_file() and not hidden and tables.isdisjoint(path.parents):
             yield path

@@ -33,7 +33,6 @@ from engine.declare.view import (
     TableRow,
 )
 from engine.errors import DataError, VoxelflowError
-from engine.storage.place import LocalPlace
 from engine.text import label_text, plural
 from engine.viewing.pictures import axes_of, four_axes
 from engine.viewing.volume_bytes import reduced
@@ -411,7 +410,7 @@ def _delta_rows(dataset: VolumeDelta) -> TableRows:
     if not files:
         raise DataError(f"{dataset.uri} holds no volumes", hint="Convert some volumes first.")
     sizes = {table.place.path(file.path): file.bytes for file in table.files}
-    access = LOCAL if isinstance(table.place, LocalPlace) else RemoteFiles(sizes)
+    access = LOCAL if table.place.local_folder is not None else RemoteFiles(sizes)
     columns = [f.name for f in shown_columns(pa.schema(table.columns.to_arrow()))]
     of = dataset.files if dataset.files > max(_MOST_FILES, len(files)) else None
     return TableRows(files, table.spec, access, dataset.selections, columns, of)

@@ -243,7 +243,7 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
         if found != size:
             raise DataError(f"{path} has {found} bytes, not {size} as the table's log says", hint=_HINT)
         return file.metadata
-    except (OSError, pa.ArrowException) as exc:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
         raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
 
 

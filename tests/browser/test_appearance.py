@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from runs_page import RunsPage
 from studio import StudioServer
 from studio_page import StudioPage
-from volume_viewer import open_first
+from volume_viewer import loaded, open_first
 
 from ui.shell.fonts import FAMILY
 
@@ -32,7 +32,7 @@ ACCEPT = "UPDATE_GOLDEN=1 pytest tests/browser/test_appearance.py"
 _LIMIT_S = 20.0
 """How long a page may take until it looks as it should: thumbnails and charts come after all else."""
 _HIDDEN = """
-[data-testid=run-elapsed] { display: inline-block; visibility: hidden; width: 5em; overflow: hidden }
+[data-testid=run-elapsed] { visibility: hidden; width: 5em; overflow: hidden }
 .st-key-metric_charts .role-legend { visibility: hidden } /* its width depends on when the font came */
 """
 _FONT_LOADED = f"""async () => {{
@@ -51,6 +51,7 @@ class Look:
     mode: ColorScheme = "light"
     height: int = SIZE["height"]
     """Pixels of the window."""
+    width: int = SIZE["width"]
 
 
 # --- what is looked at ----------------------------------------------------------------------------
@@ -66,6 +67,35 @@ def _editor(canvas: StudioPage) -> Locator:
     expect(canvas.card("volumes").locator(".card-pictures img")).to_have_count(3)
     canvas.page.mouse.move(0, 0)
     return canvas.page.get_by_test_id("stApp")
+
+
+def _narrow_editor(canvas: StudioPage) -> Locator:
+    """All that a run at work says, in a window where the panels at the sides are folded."""
+    expect(canvas.page.get_by_role("button", name="Show nodes")).to_be_visible()
+    canvas.expect_state("train", "running")
+    loaded(canvas.card("volumes").locator(".card-pictures img"))
+    return canvas.page.get_by_test_id("stApp")
+
+
+def _far(canvas: StudioPage) -> Locator:
+    canvas.ready()
+    canvas.expect_state("train", "running")
+    out = canvas.page.get_by_role("button", name="Zoom out")
+    for _ in range(6):
+        out.click()
+    expect(canvas.frame).to_have_attribute("data-titles-only", "")
+    canvas.page.mouse.move(0, 0)
+    return canvas.frame
+
+
+def _gallery(canvas: StudioPage) -> Locator:
+    canvas.ready()
+    canvas.select("volumes")
+    canvas.frame_keys("d")
+    canvas.dialog.get_by_label("Order").select_option("stored")
+    expect(canvas.dialog.locator(".thumbs:not([data-waiting]) .thumb")).to_have_count(6)
+    canvas.page.mouse.move(0, 0)
+    return canvas.dialog
 
 
 def _templates(canvas: StudioPage) -> Locator:
@@ -126,6 +156,9 @@ _START = "/start"
 LOOKS = (
     Look("editor-light", f"/?pipeline={PATCHES}", _editor),
     Look("editor-dark", f"/?pipeline={PATCHES}", _editor, "dark"),
+    Look("editor-narrow", f"/?pipeline={PATCHES}", _narrow_editor, height=600, width=800),
+    Look("editor-far", f"/?pipeline={PATCHES}", _far, "dark"),
+    Look("gallery", f"/?pipeline={VOLUMES}", _gallery),
     Look("start-templates", _START, _templates, height=1500),
     Look("latest-runs-light", _START, _latest_runs),
     Look("latest-runs-dark", _START, _latest_runs, "dark"),
@@ -174,7 +207,7 @@ def test_it_looks_as_it_did(
     # The tables and models of the recorded runs are not there.
     troubles.allow(r"status of (404|422)")
     troubles.watch(page.context, seeded.url)
-    page.set_viewport_size({"width": SIZE["width"], "height": look.height})
+    page.set_viewport_size({"width": look.width, "height": look.height})
     page.emulate_media(color_scheme=look.mode)
     page.goto(seeded.url + look.address)
     settled(page)

@@ -15,8 +15,8 @@ import pytest
 from delta_tables import SPEC, context, dataset_of, ids, label_of, shards, volume_of, write_shard
 from numpy.typing import NDArray
 
-from engine.declare.datasets import Selection, VolumeParquet, VolumeSpec
-from engine.errors import DataError
+from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
+from engine.errors import DataError, UsageError
 from nodes.inspect_dataset import inspect_dataset
 from nodes.inspection import dataset_statistics
 from nodes.inspection.dataset_report import middle_plane, png
@@ -289,6 +289,13 @@ def test_an_empty_or_broken_dataset_is_reported(tmp_path: Path) -> None:
     other = shards(tmp_path / "q", 3).model_copy(update={"spec": wrong})
     with pytest.raises(DataError, match="96 bytes, not 144"):
         measure(other, 10, context(tmp_path))
+
+
+def test_a_table_in_object_storage_is_refused_with_what_reads_it_there(tmp_path: Path) -> None:
+    table = VolumeDelta(uri="az://volumes/my table", count=3, bytes=9, version=1, data_version=0, spec=SPEC)
+    with pytest.raises(UsageError, match="InspectDataset reads local folders, and az://volumes/my table") as caught:
+        inspect_dataset(table, ctx=context(tmp_path))
+    assert "`voxelflow verify 'az://volumes/my table'`" in str(caught.value.hint)
 
 
 def test_damaged_files_are_reported_and_left_out(tmp_path: Path) -> None:

@@ -447,6 +447,11 @@ def import_training() -> None:
         # MLflow asks it of each model that it saves, and it reads the lists of files of all packages.
         importlib_metadata.packages_distributions = functools.cache(importlib_metadata.packages_distributions)
         importlib_metadata.packages_distributions()
+    with contextlib.suppress(ImportError):
+        from streamlit.runtime.scriptrunner import script_runner
+
+        # Where Keras is imported, Streamlit has it collect all garbage after each script. No studio imports it.
+        script_runner._clean_problem_modules = lambda: None
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Nodes run on a Spark session without the engine, tables read by Spark and DuckDB, and drivers that are killed.
 
-A driver that is to be killed is a process of its own that uses the Java of this process's session, as notebooks do:
-starting it takes a second, and what Spark was doing for it goes on after its death, as on a cluster.
+A driver that is to be killed is a process of its own, forked from one with our imports, that uses the Java of this
+process's session, as notebooks do: starting it takes a second, and what Spark was doing for it goes on after its death,
+as on a cluster.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 from delta_tables import context
 from pyspark.sql import SparkSession
 
@@ -90,14 +91,14 @@ def start_driver(
         "input": dataset.model_dump(mode="json"),
     }
     java = gateway.gateway_parameters
-    environment = os.environ | {
+    environment = {
         "VOXELFLOW_KILL_AT": kill_at,
         "PYSPARK_GATEWAY_PORT": str(java.port),
         "PYSPARK_GATEWAY_SECRET": java.auth_token,
     }
-    return subprocess.Popen(
-        [sys.executable, __file__, json.dumps(order)],
-        env=environment,
+    return forked_programs.start(
+        f"import spark_nodes; spark_nodes._main({order!r})",
+        environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -136,7 +137,3 @@ def _main(order: dict[str, Any]) -> None:
     print(made.model_dump_json(), flush=True)
     # Ending in order would stop the session, which is not this process's.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]))

@@ -12,6 +12,7 @@ from tests.torture.object_store import ObjectStoreFaults
 from tests.torture.other_writers import OtherWriters
 from tests.torture.power_cuts import PowerCuts
 from tests.torture.rounds import Kind
+from tests.torture.spark_writers import SparkWriters
 from tests.torture.training_ranks import TrainingRanks
 
 KINDS: tuple[type[Kind], ...] = (
@@ -21,6 +22,7 @@ KINDS: tuple[type[Kind], ...] = (
     BitRot,
     ContendingRuns,
     OtherWriters,
+    SparkWriters,
     ObjectStoreFaults,
     KilledExecutors,
     TrainingRanks,

@@ -6,7 +6,9 @@ import json
 import random
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -40,7 +42,7 @@ class OtherWriters(Kind):
         choice = (*_ACTS, *_WHOLE, *_WHOLE) if seed % 3 == 0 else _ACTS
         acts = [dice.choice(choice) for _ in range(dice.randint(1, 3))]
         moments = [dice.uniform(0.0, 1.5) if dice.random() < 0.7 else -1.0 for _ in acts]
-        other = _Other(str(root), dice, sorted(self._first_ids()))
+        other = self._other(str(root), dice, sorted(self._first_ids()))
         for act, moment in zip(acts, moments, strict=True):
             if moment < 0:
                 other.act(act)
@@ -62,6 +64,10 @@ class OtherWriters(Kind):
                 raise Finding(f"{list(zip(acts, moments, strict=True))}: {exc}") from exc
             other.done.append("doubled rows by itself, which is reported")
         return ", ".join(other.done)
+
+    def _other(self, uri: str, dice: random.Random, ids: list[str]) -> Other:
+        """The program that changes the table at `uri`, in which these volumes are at the beginning."""
+        return Other(uri, dice, ids)
 
     def _is_said(self, root: Path) -> bool:
         """Whether `voxelflow verify` reports rows that are there twice."""
@@ -90,11 +96,20 @@ def _doubled_by_itself(log: Path) -> bool:
     return False
 
 
-class _Other:
+def _among(ids: Sequence[str]) -> str:
+    """The condition, in SQL, that a row is one of these."""
+    listed = ", ".join(f"'{name}'" for name in ids)
+    return f"id IN ({listed})"
+
+
+class Other:
     """A program that knows Delta and nothing of Voxelflow."""
 
+    refusals: tuple[type[Exception], ...] = (CommitFailedError, DeltaError, OSError)
+    """What it raises when another commit came first, or when files are gone that it wanted."""
+
     def __init__(self, uri: str, dice: random.Random, ids: list[str]) -> None:
-        self._uri, self._dice, self._ids = uri, dice, ids
+        self.uri, self.dice, self._ids = uri, dice, ids
         self.added: dict[str, bytes] = {}
         self.deleted: set[str] = set()
         self.done: list[str] = []
@@ -110,46 +125,60 @@ class _Other:
         for _ in range(5):
             try:
                 getattr(self, f"_{act}")()
-            except (CommitFailedError, DeltaError, OSError):
+            except self.refusals:
                 continue
             self.done.append(act)
             return
 
     def _add(self) -> None:
-        table = deltalake.DeltaTable(self._uri)
-        like = table.to_pyarrow_dataset().head(1)
-        number = self._dice.randrange(10**6, 10**7)
-        name, data = f"{number}.npy", self._dice.randbytes(len(like["volume"][0].as_py()))
-        values = {"id": name, "label": float(number % 2), "volume": data}
-        columns = [pa.array([values.get(f.name, like[f.name][0].as_py())], f.type) for f in like.schema]
-        deltalake.write_deltalake(table, pa.table(columns, schema=like.schema), mode="append")
+        table = deltalake.DeltaTable(self.uri)
+        like = table.to_pyarrow_dataset().head(1).to_pylist()[0]
+        number = self.dice.randrange(10**6, 10**7)
+        name, data = f"{number}.npy", self.dice.randbytes(len(like["volume"]))
+        self.append(like | {"id": name, "label": float(number % 2), "volume": data})
         self.added[name] = data
 
     def _delete(self) -> None:
-        gone = self._dice.sample(self._ids, 3)
-        listed = ", ".join(f"'{name}'" for name in gone)
-        deltalake.DeltaTable(self._uri).delete(f"id IN ({listed})")
+        gone = self.dice.sample(self._ids, 3)
+        self.delete(_among(gone))
         self.deleted |= set(gone)
 
     def _overwrite(self) -> None:
         """Write all rows but three again, as `mode="overwrite"` does."""
-        table = deltalake.DeltaTable(self._uri)
-        rows = table.to_pyarrow_table()
-        gone = pa.array(self._dice.sample(self._ids, 3))
-        deltalake.write_deltalake(table, rows.filter(pc.invert(pc.is_in(rows["id"], gone))), mode="overwrite")
+        self.overwrite_without(self.dice.sample(self._ids, 3))
         self._see_change()
 
     def _restore(self) -> None:
         """Let the table be as it was up to three commits ago."""
-        table = deltalake.DeltaTable(self._uri)
-        table.restore(max(1, table.version() - self._dice.randint(1, 3)))
+        newest = deltalake.DeltaTable(self.uri).version()
+        self.restore(max(1, newest - self.dice.randint(1, 3)))
         self._see_change()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        table = deltalake.DeltaTable(self.uri)
+        schema = table.to_pyarrow_dataset().schema
+        deltalake.write_deltalake(table, pa.Table.from_pylist([dict(row)], schema=schema), mode="append")
+
+    def delete(self, condition: str) -> None:
+        deltalake.DeltaTable(self.uri).delete(condition)
+
+    def overwrite_without(self, gone: Sequence[str]) -> None:
+        table = deltalake.DeltaTable(self.uri)
+        rows = table.to_pyarrow_table()
+        kept = rows.filter(pc.invert(pc.is_in(rows["id"], pa.array(gone))))
+        deltalake.write_deltalake(table, kept, mode="overwrite")
+
+    def restore(self, version: int) -> None:
+        deltalake.DeltaTable(self.uri).restore(version)
+
+    def compact(self) -> None:
+        deltalake.DeltaTable(self.uri).optimize.compact()
 
     def _see_change(self) -> None:
         """Note which rows the newest commit of ours took away or brought."""
         version = next(
             entry["version"]
-            for entry in deltalake.DeltaTable(self._uri).history()
+            for entry in deltalake.DeltaTable(self.uri).history()
             if entry.get("operation") == "RESTORE" or entry.get("operationParameters", {}).get("mode") == "Overwrite"
         )
         before, after = (self._ids_at(number) for number in (version - 1, version))
@@ -157,13 +186,13 @@ class _Other:
 
     def _ids_at(self, version: int) -> set[str]:
         return set(
-            deltalake.DeltaTable(self._uri, version=version).to_pyarrow_dataset().to_table(["id"])["id"].to_pylist()
+            deltalake.DeltaTable(self.uri, version=version).to_pyarrow_dataset().to_table(["id"])["id"].to_pylist()
         )
 
     def _compact(self) -> None:
-        deltalake.DeltaTable(self._uri).optimize.compact()
+        self.compact()
 
     def _vacuum(self) -> None:
         # Younger files are those of commits that are being made.
-        table = deltalake.DeltaTable(self._uri)
+        table = deltalake.DeltaTable(self.uri)
         table.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.scriptrunner import script_runner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 from waiting import WAIT_S
@@ -23,6 +24,9 @@ from ui.studio_context import Studio
 
 # Each page that is drawn has Streamlit read the metadata of 180 packages.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
+# After it Streamlit has Keras, if that is imported, forget its models and collect all garbage: half a second, with what
+# other tests have made. The studio's process does not import it.
+script_runner._clean_problem_modules = lambda: None
 
 APP = Path(ui.__file__ or "").with_name("app.py")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from engine.errors import UsageError
 from engine.processes.system import kill_tree
 from engine.profiles import Check
 from engine.profiles.edit import read_written
+from engine.run.worker_process import PROGRAM
 from engine.workspace import Workspace
 
 _TAIL = 20
@@ -56,9 +56,8 @@ class ProfileTest:
 def start_test(profile: str, workspace: Workspace) -> ProfileTest:
     """Start testing the profile; what it finds comes into the object that is given at once."""
     test = ProfileTest(profile)
-    command = [sys.executable, "-m", "voxelflow", "profiles", "test", profile, "--json-lines"]
     process = subprocess.Popen(
-        [*command, "--workspace", str(workspace.root)],
+        [*PROGRAM, "profiles", "test", profile, "--json-lines", "--workspace", str(workspace.root)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -184,7 +184,10 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     problems("machine", "executor_machine", "price_per_hour", "currency", "storage_root", "spot")
     _units_and_limits(form, start, profile)
     problems("price_per_dbu", "dbu_per_hour", "stop_after", "stop_at_cost")
-    if profile is not None and profile.machine and profile.hourly_price is None and form.price_per_hour is None:
+    # What is known of the price in use says nothing of another machine, which is looked up when it is saved.
+    as_in_use = _of_price(form) == _of_price(start)
+    unpriced_in_use = profile is not None and profile.machine and profile.hourly_price is None
+    if profile is not None and unpriced_in_use and as_in_use and form.price_per_hour is None:
         said = f"What an hour costs is not known: {profile.unpriced}."
         if form.stop_at_cost is None:
             st.html(tag("p", text(said), class_="vf-muted"))
@@ -202,6 +205,11 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     if place.backend == "spark":
         form.spark = _spark_settings(start)
     return form
+
+
+def _of_price(form: Form) -> tuple[object, ...]:
+    """What the price of the machine itself is looked up by."""
+    return (form.machine, form.spot, form.price_per_dbu, form.dbu_per_hour)
 
 
 def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:

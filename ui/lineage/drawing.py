@@ -10,10 +10,11 @@ ever goes to it; labels are drawn on a canvas, as text.
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,14 @@ FONT, _LINE = 14, 14
 """Pixels of the labels' font, and of a line of them: vis-network leaves nothing between lines."""
 _LEAST = 0.8
 """A graph is drawn at least at this part of its size: the font with 11 pixels."""
-_LETTERS, _LINES = 16, 2
+_LETTERS, _LINES = 18, 3
 """Of an item's title: letters in a line, and lines."""
+_VERSION = re.compile(r" version (\d+)$")
 _SYMBOL = 2
 """Letters that a mark's symbol is wider than one: some systems draw it as a picture."""
-_TEXT, _MARGIN = 126, 9
+_TEXT, _MARGIN = 134, 9
 BOX = _TEXT + 2 * _MARGIN
-_ACROSS, _DOWN = 26, 16
+_ACROSS, _DOWN = 20, 16
 _AROUND = 1.1
 """vis-network fits a graph into the frame with a twentieth of it free on each side."""
 _BESIDE = 4
@@ -97,8 +99,18 @@ def layout(lineage: Lineage, verdicts: Verdicts, kinds: Mapping[str, Kind]) -> L
 def label(lineage: Lineage, key: str, verdicts: Verdicts, kinds: Mapping[str, Kind]) -> str:
     """What stands in an item's box: its title, and what it is."""
     item = lineage.items[key]
-    title = textwrap.wrap(item.title, _LETTERS, max_lines=_LINES, placeholder="…") or ["-"]
-    return "\n".join([*title, label_lines(kind_of(item, kinds), lineage.state(key, verdicts)[0])])
+    return "\n".join([*title_lines(item.title), label_lines(kind_of(item, kinds), lineage.state(key, verdicts)[0])])
+
+
+def title_lines(title: str) -> list[str]:
+    """The title on at most three lines. One that is longer loses of its name: its version tells it from the others."""
+    title = _VERSION.sub(" version\u00a0\\1", title)  # a number alone on a line says nothing
+    wrap = partial(textwrap.wrap, width=_LETTERS, break_on_hyphens=False, placeholder="…")
+    lines = wrap(title) or ["-"]
+    if len(lines) <= _LINES:
+        return lines
+    name, _, last = title.rpartition(" ")
+    return [*wrap(name, max_lines=_LINES - 1), last] if "\u00a0" in last else wrap(title, max_lines=_LINES)
 
 
 def _height(words: str) -> int:

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 
 from engine.diagnostics.rule import CheckFailed
-from engine.document.pipeline import Pipeline, load
-from engine.errors import VoxelflowError
+from engine.document.pipeline import Pipeline, display_names, load
+from engine.errors import UsageError, VoxelflowError
 from engine.lineage import Verdicts, judge
 from engine.run.launch import prepare
 from ui.build.background import LOG, Loop
@@ -24,7 +24,8 @@ _AGAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Judged:
-    """What the plans say by now. `problems` are those of pipelines that could not be planned, by their names."""
+    """What the plans say by now. `problems` are those of pipelines that could not be planned, by their names: the
+    first of each in words, and how many more there are."""
 
     verdicts: Verdicts = field(default_factory=Verdicts)
     done: int = 0
@@ -96,13 +97,19 @@ class Judging:
 
         A run's document has the values that it was started with.
         """
+        found: UsageError | None = None
         if saved is not None:
             try:
                 return self._plan(saved)
-            except CheckFailed:
-                pass
+            except CheckFailed as error:
+                # What can be put right is the saved one.
+                found = UsageError(first_problem(error, saved))
         run = self.studio.store.runs(limit=1, pipeline=name)[0]
-        return self._plan(load(run.document, f"the document of run {run.run_id}"))
+        ran = load(run.document, f"the document of run {run.run_id}")
+        try:
+            return self._plan(ran)
+        except CheckFailed as error:
+            raise found or UsageError(first_problem(error, ran)) from error
 
     def _plan(self, pipeline: Pipeline) -> Verdicts:
         studio = self.studio
@@ -115,3 +122,16 @@ class Judging:
             if judged.complete:
                 self._ended = time.monotonic()
                 self._lock.notify_all()
+
+
+def first_problem(error: CheckFailed, pipeline: Pipeline) -> str:
+    """The first problem that keeps the pipeline from being planned, with its node as the canvas calls it, and how many
+    more there are: `Patches: the table is gone; 2 more problems`."""
+    errors = [problem for problem in error.diagnostics if problem.severity == "error"]
+    if not errors:
+        return error.message
+    first, more = errors[0], len(errors) - 1
+    where = display_names(pipeline.nodes).get(first.node or "", first.node)
+    place = ", ".join(filter(None, (where, first.parameter)))
+    said = f"{place}: {first.message}" if place else first.message
+    return f"{said}; {more} more {'problem' if more == 1 else 'problems'}" if more else said

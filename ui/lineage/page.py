@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from engine.declare.dataset_type import details_of
 from engine.history.details import short_id
 from engine.lineage import REGISTERED, RESULTS, Item, Lineage, Origin, State, read_lineage
-from engine.text import moment, number, plural
+from engine.text import moment, number, plural, safe
 from engine.wording import MOST_FIGURES, details_text
 from ui.build.page import documents_of
 from ui.lineage import drawing
 from ui.lineage.drawing import MARKS, Kind, kind_of, kinds_of
 from ui.lineage.judging import Judged, Judging
 from ui.shell import navigation
-from ui.shell.blocks import Html, chip, count_line, heading, notice, plain, shortened, tag, text
+from ui.shell.blocks import Content, Html, chip, count_line, heading, notice, plain, shortened, tag, text
 from ui.shell.canvas import draw_look
 from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, follow_mode
@@ -29,6 +29,7 @@ from ui.studio_context import Studio, studio
 _EVERYTHING, _BEFORE, _BEHIND = "Everything", "What leads to it", "What was made from it"
 _PIPELINE, _KINDS, _SCOPE, _CHOSEN = "lineage_pipeline", "lineage_kinds", "lineage_scope", "lineage_item"
 _OLDER, _MOST, _GRAPH, _LIST = "lineage_older", "lineage_most", "lineage_graph", "lineage_list"
+_TABLE = "lineage_table"
 _ADDRESS = "item"
 """What in the page's address names the chosen item."""
 _SETTLED = "lineage_settled"
@@ -47,6 +48,9 @@ _STATES: Mapping[State, tuple[str, str]] = {
     "unknown": ("left out", "not checked"),
 }
 """For a chip: the state of a run whose colour it has, and the word."""
+_MOST_PROBLEMS, _LONGEST_PROBLEM = 3, 200
+_ROW_HEIGHT, _TALLEST = 34, 12
+"""Pixels of a row of the items' table, and rows that it shows at once."""
 _judgings: dict[Path, Judging] = {}
 
 
@@ -111,7 +115,7 @@ def _page(was_complete: bool) -> None:
     with counted:
         count_line(shown_text(len(lineage.items), fitting, len(whole.items)))
     with st.container():  # always there: were the graph's place among its siblings another, its frame would begin anew
-        _warnings(whole, judged, fitting > most)
+        _warnings(whole, judged, fitting > most, pipeline or "")
     if not lineage.items:
         st.html(notice("info", "Nothing of these kinds was made."))
         return
@@ -121,6 +125,8 @@ def _page(was_complete: bool) -> None:
     _choice(lineage, whole, chosen, kinds)
     if chosen is not None:
         _item(whole, chosen, judged, kinds)
+    else:
+        _items(lineage, judged, kinds)
 
 
 def without_older(lineage: Lineage, judged: Judged) -> Lineage:
@@ -148,7 +154,7 @@ def _read(pipeline: str) -> Lineage:
     return found
 
 
-def _warnings(whole: Lineage, judged: Judged, more: bool) -> None:
+def _warnings(whole: Lineage, judged: Judged, more: bool, pipeline: str) -> None:
     if whole.read < whole.known:
         st.html(
             notice(
@@ -165,10 +171,22 @@ def _warnings(whole: Lineage, judged: Judged, more: bool) -> None:
                 st.rerun(scope="fragment")
     if not judged.complete:
         st.html(tag("p", f"Checking what is stale: {judged.done} of {judged.of} pipelines.", class_="vf-muted"))
-    elif judged.problems:
-        names = ", ".join(shortened(name, 40) for name in list(judged.problems)[:5])
-        first = next(iter(judged.problems.values()))
-        st.html(notice("warning", text(f"What is stale is not known of: {names}"), text(first)))
+    elif problems := {name: said for name, said in judged.problems.items() if pipeline in ("", name)}:
+        st.html(problems_notice(problems))
+
+
+def problems_notice(problems: Mapping[str, str]) -> Html:
+    """Which pipelines could not be planned, a line each with what is wrong with it."""
+    lines: list[Content] = [
+        Html(tag("b", text(shortened(name, 40))) + " " + text(shortened(said, _LONGEST_PROBLEM)))
+        for name, said in list(problems.items())[:_MOST_PROBLEMS]
+    ]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"and {plural(len(problems) - _MOST_PROBLEMS, 'more pipelines')}")
+    title = f"What is stale is not known of {plural(len(problems), 'pipelines')} that cannot run as they are."
+    if len(problems) == 1:
+        title = "What is stale is not known of a pipeline that cannot run as it is."
+    return notice("warning", title, *lines)
 
 
 def _legend(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> Html:
@@ -299,6 +317,54 @@ def names_of(whole: Lineage, keys: Iterable[str], kinds: Mapping[str, Kind]) -> 
             key: f"{text}, {words}" if count[text] > 1 and (words := more(key)) else text for key, text in out.items()
         }
     return out
+
+
+def item_rows(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> dict[str, tuple[str, ...]]:
+    """What the table says of each item, by its id, the newest first: title, kind, state, what made it and when."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for key, item in sorted(lineage.items.items(), key=lambda pair: (-pair[1].created, pair[0])):
+        made = item.origins[-1] if item.origins else None
+        rows[key] = (
+            safe(item.title),
+            safe(kind_of(item, kinds).title),
+            _STATES[lineage.state(key, judged.verdicts)[0]][1],
+            safe(made_by(made)) if made else "",
+            moment(item.created) if made else "",
+        )
+    return rows
+
+
+def _items(lineage: Lineage, judged: Judged, kinds: Mapping[str, Kind]) -> None:
+    """Draw the table of what the graph shows; a row that is ticked is chosen."""
+    import pandas as pd
+
+    rows = item_rows(lineage, judged, kinds)
+    key, config = _key(_TABLE), st.column_config
+    columns = ("item", "kind", "state", "made by", "made")
+    st.dataframe(
+        pd.DataFrame(list(rows.values()), columns=list(columns)),
+        key=key,
+        hide_index=True,
+        on_select=partial(_ticked, key, tuple(rows)),
+        selection_mode="single-row",
+        column_config={
+            "item": config.TextColumn("Item", width="large"),
+            "kind": config.TextColumn("Kind", width=140),
+            "state": config.TextColumn("State", width=90),
+            "made by": config.TextColumn("Made by", width="large"),
+            "made": config.TextColumn("Made", width=150),
+        },
+        row_height=_ROW_HEIGHT,
+        height="content" if len(rows) <= _TALLEST else (_TALLEST + 1) * _ROW_HEIGHT,
+        alt="Items of the graph, newest first",
+    )
+
+
+def _ticked(key: str, items: Sequence[str]) -> None:
+    rows = st.session_state[key]["selection"]["rows"]
+    if key == _key(_TABLE) and rows and rows[0] < len(items):
+        _choose(items[rows[0]])
+        _begin_anew(_GRAPH, _LIST, _TABLE)
 
 
 def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -> None:

@@ -45,10 +45,11 @@ from ui.runs.metrics import (
     link_to_makers,
     may_be_logarithmic,
     may_be_smoothed,
+    say_beginnings,
 )
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
-from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text
+from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text, unbroken
 from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import studio
@@ -195,8 +196,12 @@ def _parameters(runs: Sequence[Details]) -> None:
     if not shown:
         st.html(notice("info", "All parameters are equal." if rows else "These runs have no parameters."))
         return
-    body = [[row.where, row.name, *_values(row)] for row in shown]
-    st.html(table(["node", "parameter", *labels(runs)], body, "Parameters"))
+    body = [[_node(row), row.name, *_values(row)] for row in shown]
+    st.html(table(["node", "parameter", *labels(runs)], body, "Parameters", narrow=(1,)))
+
+
+def _node(row: Row, before: str = "") -> Html:
+    return tag("bdi", before, unbroken(row.where))
 
 
 def _values(row: Row) -> list[Html]:
@@ -213,6 +218,7 @@ def _metrics(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
         return
     for details, feed, label in zip(runs, feeds, labels(runs), strict=True):
         link_to_makers(feed, details.names, {node for node, _ in feed.metrics}, label)
+        say_beginnings(feed, details.names, label=label)
     axes = {name: common_axis(name, [feed.metrics for feed in feeds]) for name in found}
     logarithmic, smoothing = False, 0.0
     with st.container(key="compare_metric_bar", horizontal=True, vertical_alignment="center", gap="medium"):
@@ -300,7 +306,7 @@ def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:
         best = best_of(row)
         values = [tag("b", text(v), class_="vf-better") if i in best else text(v) for i, v in enumerate(row.values)]
         name = text(figure_name(row.name))
-        body.append([Html(name + tag("span", text(f" {row.where}"), class_="vf-muted")) if several else name, *values])
+        body.append([Html(name + tag("span", _node(row, " "), class_="vf-muted")) if several else name, *values])
     st.html(table(["", *labels(runs)], body, "Final figures", numeric=range(1, len(runs) + 1)))
 
 

@@ -1,7 +1,8 @@
 """What a run's events add up to. A feed remembers its position in the event log and reads only what is new.
 
 A task that was taken from the cache reports nothing. Its curves and files are those of the run that made its result,
-which are read once.
+which are read once. A task that went on from a shorter result, as a training of more epochs does, reports what it did
+itself: its curves begin with those of the runs before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import streamlit as st
 from pydantic import ValidationError
 
 from engine.declare.events import Artifact, Event, Facts, Metrics, RunStateChanged, SystemSample, TaskStateChanged
+from engine.document.plan import Plan, read_plan
 from engine.store.reported import made_elsewhere
 from engine.store.runs import RunStore
 from engine.store.stretches import Move
@@ -29,6 +31,8 @@ _PAGE = 10_000
 _MOST_AT_ONCE = 200_000
 """Events of one reading: about a second. The rest comes with the next one."""
 _MOST_FEEDS = 36
+_MOST_BEFORE = 50
+"""Runs that one training went on from, one after another."""
 _T = TypeVar("_T")
 
 
@@ -65,12 +69,21 @@ class Series:
 class _Left:
     """What is still to be read of a run that made results: the events after `after`, of its `nodes`.
 
-    By each of these: the nodes here that have its result.
+    By each of these: the nodes here that have its result, or `before` that, went on from it.
     """
 
     made_by: str
     nodes: Mapping[str, Sequence[str]]
     after: int = 0
+    before: bool = False
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The figures of a node up to `steps`, by name: they are of the run `run_id`, which the node went on from."""
+
+    run_id: str
+    steps: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,6 +110,14 @@ class Feed:
     """By node, the run that made the result which this one took from the cache."""
     _elsewhere: list[_Left] = field(default_factory=list)
     """What is still to be read of these runs."""
+    _started: set[str] = field(default_factory=set)
+    """Nodes that began to work since it was last asked what they went on from."""
+    _asked: set[str] = field(default_factory=set)
+    """Nodes that were asked about."""
+    _before: dict[str, list[tuple[str, dict[str, Series]]]] = field(default_factory=dict)
+    """By node, the curves of the runs that it went on from, the latest first, each until its own of that name has
+    begun."""
+    _beginnings: dict[str, list[Beginning]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     """After a click a page's old script may still be reading when the new one begins."""
 
@@ -105,6 +126,11 @@ class Feed:
         """By node, the id of the earlier run whose curves and files are shown for it, since that made its result."""
         shown = {node for node, _ in self.metrics} | self.artifacts.keys()
         return {node: run for node, run in self._made_by.items() if node in shown}
+
+    @property
+    def beginnings(self) -> dict[str, list[Beginning]]:
+        """By node, what begins its curves and is of earlier runs, the latest first."""
+        return {node: list(found) for node, found in self._beginnings.items()}
 
     def read(self, store: RunStore) -> bool:
         """Take in the events since the last reading; False when there were none."""
@@ -131,15 +157,24 @@ class Feed:
                 found = store.events(left.made_by, left.after, _KINDS_ELSEWHERE, limit, left.nodes)
             for left.after, event in found:
                 for node in left.nodes[event.node or ""]:
-                    if self._made_by.get(node) == left.made_by:
+                    if left.before:
+                        self._keep_before(left.made_by, node, event)
+                    elif self._made_by.get(node) == left.made_by:
                         self._keep(event.model_copy(update={"node": node}))
             taken += len(found)
             if len(found) < limit:
                 self._elsewhere.pop(0)
+        self._join()
         return taken > 0
 
     def _look_elsewhere(self, store: RunStore) -> None:
-        """Find out which runs made the results of the nodes that were taken from the cache since the last time."""
+        """Find out which runs made the results of the nodes that were taken from the cache since the last time, and
+        which runs those and the nodes at work went on from."""
+        plans: dict[str, Plan | None] = {}  # of many nodes one plan is read once
+        for node in self._started - self._asked:
+            self._look_before(store, self.run_id, node, node, plans)
+        self._asked |= self._started
+        self._started.clear()
         if not self._cached:
             return
         for made_by, nodes_there in made_elsewhere(store, self.run_id).items():
@@ -151,10 +186,49 @@ class Feed:
                     wanted.setdefault(there, []).append(node)
             if wanted:
                 self._elsewhere.append(_Left(made_by, wanted))
+            for there, nodes in wanted.items():
+                for node in nodes:
+                    self._look_before(store, made_by, there, node, plans)
         self._cached.clear()
+
+    def _look_before(self, store: RunStore, run_id: str, there: str, node: str, plans: dict[str, Plan | None]) -> None:
+        """Find out what the node went on from, which in `run_id` is called `there`."""
+        for made_by, name in gone_on_from(store, run_id, there, plans):
+            self._before.setdefault(node, []).append((made_by, {}))
+            self._elsewhere.append(_Left(made_by, {name: [node]}, before=True))
+
+    def _keep_before(self, made_by: str, node: str, event: Event) -> None:
+        if not isinstance(event, Metrics):
+            return
+        for run_id, found in self._before.get(node, ()):
+            if run_id == made_by:
+                for name, value in event.values.items():
+                    found.setdefault(name, Series()).add(event.step, value)
+
+    def _join(self) -> None:
+        """Have the curves of nodes that went on begin with those of before, once their own have begun: only then is
+        known from where."""
+        if self._elsewhere:
+            return
+        for node, runs in self._before.items():
+            for run_id, found in runs:
+                for name in [name for name in found if (node, name) in self.metrics]:
+                    before, own = found.pop(name), self.metrics[node, name]
+                    if count := bisect_left(before.steps, own.steps[0]):
+                        own.steps[:0], own.values[:0] = before.steps[:count], before.values[:count]
+                        self._beginning(node, run_id).steps[name] = before.steps[count - 1]
+
+    def _beginning(self, node: str, run_id: str) -> Beginning:
+        known = self._beginnings.setdefault(node, [])
+        found = next((each for each in known if each.run_id == run_id), None)
+        if found is None:
+            known.append(found := Beginning(run_id))
+        return found
 
     def _forget(self, node: str) -> None:
         self._made_by.pop(node, None)
+        self._before.pop(node, None)
+        self._beginnings.pop(node, None)
         self.artifacts.pop(node, None)
         for key in [key for key in self.metrics if key[0] == node]:
             del self.metrics[key]
@@ -184,6 +258,9 @@ class Feed:
                     self._cached.discard(node)
                     if node in self._made_by:  # a resumed run: the node may work now
                         self._forget(node)
+                        self._asked.discard(node)
+                if event.state == "running":
+                    self._started.add(node)
                 before = self._before_attempt or self._last_event
                 self.moves.append(Move(event.time, node, event.state, event.attempt, event.reason, before))
             case RunStateChanged(state="running"):
@@ -191,6 +268,29 @@ class Feed:
             case Facts():
                 self.facts.setdefault(node, {}).update(event.values)
         self._last_event = event.time
+
+
+def gone_on_from(store: RunStore, run_id: str, node: str, plans: dict[str, Plan | None]) -> list[tuple[str, str]]:
+    """The runs whose results a node of a run went on from, the latest first, each with the node's name there.
+
+    `plans` are those that were read already, by run; others are added. Of a run without its plan, and of a result that
+    is forgotten, nothing is known.
+    """
+    out: list[tuple[str, str]] = []
+    while len(out) < _MOST_BEFORE:
+        if run_id not in plans:
+            plans[run_id] = read_plan(store.workspace, run_id)
+        plan = plans[run_id]
+        task = next((task for task in plan.tasks if task.node == node), None) if plan is not None else None
+        if task is None or not task.extends:
+            break
+        made = (result for result in store.results.of_base(task.identity.base) if result.outputs == task.extends)
+        found = next(((result.run_id, result.node) for result in made), None)
+        if found is None or found in ((run_id, node), *out):
+            break
+        out.append(found)
+        run_id, node = found
+    return out
 
 
 def feed_of(run_id: str) -> Feed:

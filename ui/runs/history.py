@@ -424,10 +424,10 @@ def _columns() -> dict[str, Any]:
     return {
         "run": config.ButtonColumn("Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=95),
         "state": config.MultiselectColumn("State", options=list(STATES), color=[colours[s] for s in STATES], width=100),
-        "pipeline": config.TextColumn("Pipeline", width="medium"),
+        "pipeline": config.TextColumn("Pipeline", width=175),
         "sweep": config.TextColumn("Sweep", width=75),
         "trial": config.NumberColumn("Trial", width=60, alignment="left"),
-        "result": config.TextColumn("Result", width="large"),
+        "result": config.TextColumn("Result", width=300),
         "started": config.TextColumn("Started", width=150),
         "duration": config.NumberColumn("Duration", width=90, alignment="left"),
         "profile": config.TextColumn("Profile", width=80),

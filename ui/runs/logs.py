@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.history.details import Details
 from engine.store.runs import Run, Task
-from engine.text import safe_log_line
+from engine.text import plural, safe_log_line
 from ui.runs.feed import kept_by_tab
 from ui.shell.blocks import Html, count_line, notice, search_box, tag
 from ui.studio_context import studio
@@ -196,7 +196,7 @@ def show(details: Details) -> None:
             return matching(book.kept, node=node or None, search=search, least=least)
 
         lines, total = newest(wanted(), _SHOWN)
-        count = f"newest {len(lines):,} of {total:,} lines" if total > len(lines) else f"{total:,} lines"
+        count = f"newest {len(lines):,} of {total:,} lines" if total > len(lines) else plural(total, "lines")
         count += ", the beginning is left out" if book.cut else ""
         count_line(count)
         st.download_button(

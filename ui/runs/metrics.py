@@ -10,12 +10,12 @@ import streamlit as st
 
 from engine.history.details import Details, short_id
 from engine.store.runs import Run
-from engine.text import moment, safe
+from engine.text import moment, number, safe
 from engine.wording import PER_STEP, SECONDS, SECONDS_TITLE, figure_name
 from ui.runs.charts import MIN_CHART_WIDTH, Line, draw_curves, draw_stack
 from ui.runs.feed import Feed, Series, feed_of
 from ui.shell import navigation
-from ui.shell.blocks import notice, plain, tag
+from ui.shell.blocks import notice, plain, tag, text
 from ui.studio_context import studio
 
 _SETS = {"val_": "validation", "validation_": "validation", "test_": "test", "train_": "training"}
@@ -188,6 +188,7 @@ def choose_smoothing(key: str) -> float:
         0.05,
         key=key,
         width=220,
+        bind="query-params",
         help="The values themselves stay faint. "
         f"Charts by epochs are smoothed from {_FEW_EPOCHS + 1} epochs on: of fewer, each point counts.",
     )
@@ -212,6 +213,37 @@ def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] 
         navigation.link_to_run(run_id, f"{plain(label)}, {words}" if label else words)
 
 
+def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """What is to be said of curves whose first epochs are not of this run: the words, and the id of the run that they
+    are of; None where nobody knows their figures any more. `names` are the nodes' names."""
+    out: list[tuple[str, str | None]] = []
+    for node in dict.fromkeys(node for node, _ in feed.metrics):
+        own = {name: series for (of, name), series in feed.metrics.items() if of == node}
+        counted = [name for name in own if f"{PER_STEP}{name}" in own]
+        for found in feed.beginnings.get(node, []):
+            ends = [step for name, step in found.steps.items() if name in counted]
+            until = f"up to epoch {number(max(ends))}" if ends else "at first"
+            words = f"{names.get(node, node)}, {until}: of run {short_id(found.run_id)}, which it went on from"
+            out.append((words, found.run_id))
+        first = min((own[name].steps[0] for name in counted), default=1.0)
+        if first > 1:
+            words = (
+                f"{names.get(node, node)}: its curves begin with epoch {number(first)}. The earlier ones are of a run"
+            )
+            out.append((f"{words} before, whose figures are not kept.", None))
+    return out
+
+
+def say_beginnings(feed: Feed, names: Mapping[str, str], label: str = "") -> None:
+    """Say it beside charts, as `link_to_makers` does; `label` names the run where several are shown."""
+    for words, run_id in beginnings(feed, names):
+        said = f"{label}, {words}" if label else words
+        if run_id is None:
+            st.html(tag("p", text(said), class_="vf-muted vf-small"))
+        else:
+            navigation.link_to_run(run_id, plain(said))
+
+
 def show(details: Details) -> None:
     """Draw the tab."""
     found = families(feed_of(details.run.run_id).metrics, details.titles)
@@ -226,6 +258,7 @@ def show(details: Details) -> None:
         smoothing = choose_smoothing("smoothing")
         found = _with_others(details, found)
     link_to_makers(feed_of(details.run.run_id), details.names)
+    say_beginnings(feed_of(details.run.run_id), details.names)
     st.html(tag("p", "Shift and the wheel zoom, dragging moves, a double click goes back.", class_="vf-muted vf-small"))
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="metric_charts") as grid:
         for family in found:

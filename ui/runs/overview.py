@@ -10,25 +10,28 @@ from engine.history.details import Details, read_details, short_id
 from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
 from engine.text import duration, moment, numbers
+from engine.wording import made as made_text
 from ui.runs.artifacts import MIN_PICTURE_WIDTH, draw_file, draw_picture, each_once, is_picture, titles_of
 from ui.runs.feed import feed_of
-from ui.runs.metrics import Family, draw_family, families, link_to_makers
+from ui.runs.metrics import Family, draw_family, families, link_to_makers, say_beginnings
 from ui.runs.node_panel import progress_block
 from ui.runs.outputs import made_in, pictured
-from ui.shell.blocks import Html, chip, heading, notice, plain, table, tag, text
+from ui.shell.blocks import Content, Html, chip, heading, notice, plain, shortened, table, tag, text
 from ui.shell.canvas import show_datasets
 from ui.studio_context import studio
 
 _CURVES = 2
 _CHANGES = 12
 _PILL = 48
+_LONGEST_SAID = 200
 
 
 def show(details: Details) -> None:
     """Draw the tab."""
     run = details.run
     before = _before(run)
-    _tiles(tiles(details.tasks, before.tasks if before else ()), before)
+    figures = tiles(details.tasks, before.tasks if before else ())
+    _tiles(figures, before)
     if run.active:
         _at_work(details)
     feed = feed_of(run.run_id)
@@ -40,9 +43,15 @@ def show(details: Details) -> None:
             with column, st.container(border=True):
                 draw_family(family, key=f"overview-{family.name}")
         if before is not None:
-            with columns[-1]:
+            # Framed as the charts are: their tops are in line.
+            with columns[-1], st.container(border=True, key="overview_changes"):
                 _changes(details, before)
+    if not figures and not chosen and details.tasks:
+        # Without figures it is the nodes that say how far the run came.
+        st.html(heading("Nodes"))
+        st.html(nodes_table(details))
     link_to_makers(feed, details.names)
+    say_beginnings(feed, details.names)
     if not run.active:
         _pictures(details)
     _artifacts(details)
@@ -153,6 +162,20 @@ def _what(change: Change) -> Html:
     """The name of what changed, then where; of data the node first, since most ports are called alike."""
     first, beside = (change.where, change.name) if change.kind == "Data" else (change.name, change.where)
     return Html(text(first) + (tag("span", f" {beside}", class_="vf-muted") if beside else ""))
+
+
+# --- nodes -------------------------------------------------------------------------------------
+
+
+def nodes_table(details: Details) -> Html:
+    """What became of each node: its state, how long it was at work, and what it made or why it did not."""
+    rows: list[list[Content]] = []
+    for task in details.tasks:
+        failed = str((task.failure or {}).get("message", ""))
+        said = failed or (made_text(task.outputs) if task.outputs else task.reason)
+        took = "" if task.seconds is None else duration(task.seconds)
+        rows.append([text(details.names[task.node]), chip(task.state), took, text(shortened(said, _LONGEST_SAID))])
+    return table(("node", "state", "took", ""), rows, "Nodes", narrow=(1, 2))
 
 
 # --- pictures and files ------------------------------------------------------------------------

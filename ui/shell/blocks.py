@@ -19,6 +19,7 @@ from engine.errors import VoxelflowError
 from engine.text import safe
 from ui.shell.fonts import embedded_style
 
+_WITH_FIGURE = re.compile(r"\b(\w+-\d\w*|\d+-\w+)\b")
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -50,6 +51,14 @@ def tag(name: str, *children: Content, **attributes: object) -> Html:
 def text(value: object, class_: str | None = None) -> Html:
     """A text from elsewhere: right-to-left letters in it do not turn what is around it."""
     return tag("bdi", str(value), class_=class_)
+
+
+def unbroken(words: str) -> Html:
+    """`words` whose names with a figure (`ResNet-18`, `3-D`) stay on one line, which else breaks after the hyphen."""
+    parts = _WITH_FIGURE.split(words)
+    return Html(
+        "".join(tag("span", part, class_="vf-unbroken") if at % 2 else escaped(part) for at, part in enumerate(parts))
+    )
 
 
 def chip(state: str, word: str = "") -> Html:

@@ -20,7 +20,7 @@ from ui.build.page import documents_of, open_document
 from ui.protocol.catalogue import PipelineInfo
 from ui.runs.history import result_of
 from ui.shell import navigation
-from ui.shell.blocks import Html, chip, heading, plain, show_error, svg_image, tag, text
+from ui.shell.blocks import Html, chip, heading, plain, show_error, svg_image, tag, text, unbroken
 from ui.start.gallery import Template, Volumes, graph, picture, templates, typed, volumes
 from ui.studio_context import studio
 
@@ -190,7 +190,7 @@ def _places(count: int) -> Iterator[DeltaGenerator]:
 
 def _card(template: Template, drawn: Html) -> Html:
     facts = [
-        tag("div", tag("dt", name), tag("dd", words))
+        tag("div", tag("dt", name), tag("dd", unbroken(words)))
         for name, words in (("Takes", template.takes), ("Gives", template.gives), ("Time", template.duration))
         if words
     ]
@@ -198,7 +198,7 @@ def _card(template: Template, drawn: Html) -> Html:
         "div",
         _picture(template.name, template.name),
         tag("h3", text(template.name)),
-        tag("p", text(template.pipeline.description), class_="vf-muted"),
+        tag("p", tag("bdi", unbroken(template.pipeline.description)), class_="vf-muted"),
         tag("div", drawn, class_="vf-card-graph"),
         tag("dl", *facts),
         class_="vf-card",
@@ -230,7 +230,7 @@ def _about(each: Volumes) -> Html:
         "div",
         _picture(f"volumes-{each.name}", each.title),
         tag("h3", each.title),
-        tag("p", each.text, class_="vf-muted"),
+        tag("p", unbroken(each.text), class_="vf-muted"),
         class_="vf-card vf-card-wide",
     )
 

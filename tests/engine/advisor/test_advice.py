@@ -25,7 +25,17 @@ from engine.advisor.machines import (
     promised,
 )
 from engine.advisor.reading import InputModel, from_bench, from_memory, from_probe
-from engine.advisor.report import as_json, changes, chosen_few, elsewhere, in_a_line, missing, reasons, source_of
+from engine.advisor.report import (
+    as_json,
+    changes,
+    chosen_few,
+    elsewhere,
+    in_a_line,
+    missing,
+    reasons,
+    row,
+    source_of,
+)
 from engine.advisor.sources import Known, Training, advise_training, probe_of
 from engine.bench.result import Configuration
 from engine.declare.workload import Access
@@ -488,3 +498,11 @@ def test_what_fits_into_memory_is_read_once() -> None:
     assert small.first_epoch_s > small.later_epoch_s
     assert not large.cached
     assert large.first_epoch_s == large.later_epoch_s
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"), [("T4", "2 x T4"), ("Data Center GPU Max", "2 x Data Center GPU Max"), ("", "2")]
+)
+def test_a_line_of_the_table_has_the_whole_name_of_a_gpu(gpu: str, said: str) -> None:
+    machine = Candidate("lab", 8, gpu=gpu, gpus=2)
+    assert row(Estimate(machine, "table", 8, 1, "compute"))[2] == said

@@ -41,6 +41,12 @@ def test_a_job_on_kubernetes_has_what_the_profile_says(mine: Catalog) -> None:
     assert "RUN pip install" in files["Dockerfile"]
 
 
+def test_the_driver_of_spark_on_kubernetes_asks_for_no_gpus_of_its_executors(mine: Catalog) -> None:
+    found = checked("kubernetes", files_of("kubernetes", words(), PODS.model_copy(update={"gpus": 2}), mine))
+    (container,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+    assert list(container["resources"]["limits"]) == ["memory"]
+
+
 def test_spark_on_kubernetes_has_its_driver_in_the_job_or_by_spark_submit(mine: Catalog) -> None:
     files = files_of("kubernetes", words(), PODS, mine)
     found = checked("kubernetes", files)

@@ -246,6 +246,8 @@ def test_a_cluster_on_databricks_grows_from_fewest_to_most(mine: Catalog) -> Non
     assert workers(mine, enabled="true", minExecutors="8") == {"min_workers": 8, "max_workers": 8}
     assert workers(mine, enabled="true", minExecutors="0") == {"min_workers": 1, "max_workers": 2}
     assert workers(mine, enabled="true", maxExecutors=" 9 ") == {"min_workers": 1, "max_workers": 9}
+    # As Spark takes it.
+    assert workers(mine, enabled=" True", maxExecutors="9", instances="7") == {"min_workers": 1, "max_workers": 9}
     assert workers(mine, instances="7") == 7
     # What dynamic allocation would be limited to says nothing while it is off.
     assert workers(mine, enabled="false", maxExecutors="infinity") == 2
@@ -264,6 +266,35 @@ def test_executors_that_come_and_go_are_the_size_of_a_cluster_on_databricks() ->
     elastic = CLUSTER.model_copy(update={"spark": {**CLUSTER.spark, "spark.dynamicAllocation.enabled": "true"}})
     codes = {target: [each.code for each in problems(target, resolved, elastic)] for target in ("python", *PLATFORMS)}
     assert [target for target, found in codes.items() if "VF314" not in found] == ["databricks"]
+
+
+def test_a_cluster_on_databricks_has_the_machines_of_driver_and_executors(mine: Catalog) -> None:
+    machines = {"machine": "Standard_D4s_v5@eastus", "executor_machine": "Standard_D16s_v5@eastus"}
+    profile = CLUSTER.model_copy(update=machines)
+    text = files_of("databricks", words(), profile, mine)["databricks.yml"]
+    bundle, cluster = yaml.safe_load(text), check_databricks(text)["job_clusters"][0]["new_cluster"]
+    assert bundle["variables"]["node_type"]["default"] == "Standard_D16s_v5"
+    assert bundle["variables"]["driver_node_type"]["default"] == "Standard_D4s_v5"
+    wanted = {"node_type_id": "${var.node_type}", "driver_node_type_id": "${var.driver_node_type}"}
+    assert wanted.items() <= cluster.items()
+    # A cluster of one machine has no executors.
+    alone = profile.model_copy(update={"master": "local[*]"})
+    bundle = yaml.safe_load(files_of("databricks", words(), alone, mine)["databricks.yml"])
+    assert bundle["variables"]["node_type"]["default"] == "Standard_D4s_v5"
+    assert "driver_node_type" not in bundle["variables"]
+
+
+def test_the_limit_of_a_job_on_databricks_counts_both_types_of_machines(mine: Catalog) -> None:
+    prices = {"machine_price": 1.0, "executor_price": 4.0, "price_per_dbu": 0.5, "dbu_per_hour": 2.0, "currency": "USD"}
+    machines = {"machine": "Standard_D4s_v5@eastus", "executor_machine": "Standard_D16s_v5@eastus"}
+    profile = CLUSTER.model_copy(
+        update={**prices, **machines, "stop_at_cost": 13.5, "spark": {"spark.executor.instances": "2"}}
+    )
+    text = files_of("databricks", words(), profile, mine)["databricks.yml"]
+    # 1 + 2 x 4 for the machines, 3 x 2 units at 0.5: 12 an hour.
+    assert yaml.safe_load(text)["resources"]["jobs"]["words"]["timeout_seconds"] == 4050
+    head = " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("#"))
+    assert "the driver at 1, 2 executors at 4 and 2 units at 0.5 each" in head
 
 
 def test_a_databricks_profile_names_the_machines_and_goes_nowhere_else(mine: Catalog) -> None:

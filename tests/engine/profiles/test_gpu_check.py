@@ -127,7 +127,8 @@ def test_without_tensorflow_the_hint_brings_it_with_cuda(
     [
         profile(0),
         profile(3),  # more than there are devices: that is said, and what to do
-        profile(1, backend="spark", master="spark://host:7077"),  # trains on the executors
+        profile(1, backend="spark", master="spark://host:7077"),  # the executors train, and are asked
+        profile(3, backend="spark", master="yarn"),
     ],
 )
 def test_it_is_asked_only_where_the_answer_counts(
@@ -136,8 +137,9 @@ def test_it_is_asked_only_where_the_answer_counts(
     monkeypatch.setattr(checks, "_sees_gpus", lambda profile: pytest.fail("asked"))
     made = found(asked, workspace)
     assert "TensorFlow" not in made
-    assert ("GPUs" in made) is bool(asked.gpus)
-    if asked.gpus:
+    # What this machine has says nothing of the executors.
+    assert ("GPUs" in made) is (bool(asked.gpus) and asked.is_here)
+    if "GPUs" in made:
         assert made["GPUs"].ok is (asked.gpus <= 2)
 
 

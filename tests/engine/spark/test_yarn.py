@@ -54,55 +54,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YarnCluster]:
 
 @pytest.mark.slow
 @pytest.mark.needs(part="java")
-@pytest.mark.timeout(1500)
-@pytest.mark.usefixtures("forked_runs")
-def test_both_deploy_modes_make_the_same_table_and_a_killed_executor_loses_nothing(
-    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
-    (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
-    runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
-    wanted = folder_of(tmp_path / "in", 200)
-    document = etl(tmp_path / "in")
-
-    # Client mode: the driver is the run's worker.
-    run_id = runner.start(document)
-    soon(lambda: list(workspace.data.glob("NumpyToParquet/*/parts/*.parquet")), "the first part", store, run_id)
-    cluster.kill_an_executor()
-    runner.finish_done(run_id)
-    tasks = runner.tasks(run_id)
-    assert {name: task.attempt for name, task in tasks.items()} == dict.fromkeys(tasks, 1)
-    assert rows(tasks["optimize"].outputs["out"].uri) == wanted
-
-    # Cluster mode: the driver is YARN's application master, started by the line in the file's head.
-    write_pipeline(document, tmp_path / "etl.json")
-    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--profile", "yarn",
-        folder=tmp_path)  # fmt: skip
-    lines = (tmp_path / "etl-in.py").read_text().split('"""')[1].splitlines()
-    (line,) = (line for line in lines if "--deploy-mode cluster" in line)
-    program, *arguments = shlex.split(line.split("   #")[0].split(" --out ")[0])
-    # Those that are here already, instead of the same from Maven.
-    at = arguments.index("--packages")
-    assert arguments[at + 1].startswith("io.delta:delta-spark_")
-    arguments[at : at + 2] = ["--jars", ",".join(map(str, delta_jars({})))]
-    submit = Path(pyspark.__file__).parent / "bin" / program
-    # One executor will do: none is lost here.
-    arguments[arguments.index("spark.executor.instances=2")] = "spark.executor.instances=1"
-    run(submit, *arguments, "--out", tmp_path / "out", folder=tmp_path, PYSPARK_PYTHON=sys.executable)
-    assert rows(made(tmp_path / "out", "optimize").uri) == wanted, cluster.log()
-    ended = [(app["applicationType"], app["state"], app["finalStatus"]) for app in cluster.applications()]
-    assert ended == [("SPARK", "FINISHED", "SUCCEEDED")] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.needs(part="java")
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("forked_runs")
-def test_executors_come_with_the_tasks_and_leave_with_the_run(
+def test_in_client_mode_executors_come_with_the_tasks_and_a_killed_one_loses_nothing(
     cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a shuffle service. One at first, by the profile's own limits; more while there is work for them, and
-    another in the place of one that is killed."""
+    """The driver is the run's worker. Without a shuffle service. One executor at first, by the profile's own limits;
+    more while there is work for them, and another in the place of one that is killed."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
     (workspace.root / "profiles.toml").write_text(
         cluster.profile_toml(
@@ -130,9 +88,42 @@ def test_executors_come_with_the_tasks_and_leave_with_the_run(
     cluster.kill_an_executor()
     runner.finish_done(run_id)
     assert max(most) == 2
-    assert rows(runner.tasks(run_id)["optimize"].outputs["out"].uri) == wanted
+    tasks = runner.tasks(run_id)
+    assert {name: task.attempt for name, task in tasks.items()} == dict.fromkeys(tasks, 1)
+    assert rows(tasks["optimize"].outputs["out"].uri) == wanted
     (ended,) = cluster.applications()[before:]
     assert (ended["state"], ended["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+
+
+@pytest.mark.slow
+@pytest.mark.needs(part="java")
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("forked_runs")
+def test_in_cluster_mode_an_exported_pipeline_makes_the_table(
+    cluster: YarnCluster, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is YARN's application master, started by the line in the file's head."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
+    (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
+    wanted = folder_of(tmp_path / "in", 100)
+    before = len(cluster.applications())
+    write_pipeline(etl(tmp_path / "in"), tmp_path / "etl.json")
+    run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--profile", "yarn",
+        folder=tmp_path)  # fmt: skip
+    lines = (tmp_path / "etl-in.py").read_text().split('"""')[1].splitlines()
+    (line,) = (line for line in lines if "--deploy-mode cluster" in line)
+    program, *arguments = shlex.split(line.split("   #")[0].split(" --out ")[0])
+    # Those that are here already, instead of the same from Maven.
+    at = arguments.index("--packages")
+    assert arguments[at + 1].startswith("io.delta:delta-spark_")
+    arguments[at : at + 2] = ["--jars", ",".join(map(str, delta_jars({})))]
+    submit = Path(pyspark.__file__).parent / "bin" / program
+    # One executor will do: none is lost here.
+    arguments[arguments.index("spark.executor.instances=2")] = "spark.executor.instances=1"
+    run(submit, *arguments, "--out", tmp_path / "out", folder=tmp_path, PYSPARK_PYTHON=sys.executable)
+    assert rows(made(tmp_path / "out", "optimize").uri) == wanted, cluster.log()
+    (ended,) = cluster.applications()[before:]
+    assert (ended["applicationType"], ended["state"], ended["finalStatus"]) == ("SPARK", "FINISHED", "SUCCEEDED")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,15 @@ class TestRemotePlace(PlaceConformance):
 def test_a_local_place_is_what_a_path_names(tmp_path: Path) -> None:
     for spelling in (tmp_path / "a b", str(tmp_path / "a b"), f"file://{tmp_path}/a%20b"):
         assert place_at(spelling) == LocalPlace(tmp_path / "a b")
+
+
+def test_a_place_is_asked_what_it_can_do_and_not_of_which_kind_it_is() -> None:
+    """Else a kind that a package brings would be taken for another one."""
+    asking = re.compile(r"isinstance\([^()]*,\s*(LocalPlace|RemotePlace)")
+    root = Path(__file__).parents[3]
+    files = (path for part in ("engine", "nodes", "ui") for path in (root / part).rglob("*.py"))
+    found = {str(path.relative_to(root)) for path in files if asking.search(path.read_text(encoding="utf-8"))}
+    assert not found
 
 
 def test_a_link_shares_the_bytes_and_a_copy_does_not(tmp_path: Path) -> None:

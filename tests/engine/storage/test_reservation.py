@@ -14,7 +14,7 @@ from waiting import WAIT_S, wait_for_line, wait_until
 from engine.storage import reservation as module
 from engine.storage.objects import RemotePath
 from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
-from engine.storage.reservation import Reservation, reservation_of
+from engine.storage.reservation import Reservation
 from engine.storage.table_lock import INTERNALS
 
 Make = Callable[..., Reservation]
@@ -38,7 +38,7 @@ def make(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     made: list[Reservation] = []
 
     def make_one(run: str, at: Place = place) -> Reservation:
-        found = reservation_of(at, run, Path("/here"))
+        found = at.reservation(run, Path("/here"))
         assert found is not None
         made.append(found)
         return found
@@ -81,8 +81,7 @@ def test_a_wish_that_was_given_up_takes_nothing(make: Make) -> None:
 def test_a_process_that_was_killed_has_it_no_longer(place: LocalPlace, make: Make) -> None:
     code = (
         "import sys, time; from pathlib import Path; from engine.storage.place import place_at;"
-        "from engine.storage.reservation import reservation_of;"
-        f"print(reservation_of(place_at({str(place)!r}), '1-aaa', Path('/there')).take(), flush=True); time.sleep(600)"
+        f"print(place_at({str(place)!r}).reservation('1-aaa', Path('/there')).take(), flush=True); time.sleep(600)"
     )
     root = Path(__file__).parents[3]
     with subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, text=True) as holder:
@@ -99,11 +98,11 @@ def test_a_process_that_was_killed_has_it_no_longer(place: LocalPlace, make: Mak
 def test_nothing_is_left_in_a_folder_that_is_no_table(place: LocalPlace) -> None:
     place.root.mkdir()
     (place.root / "notes.txt").write_text("mine")
-    assert reservation_of(place, "1", Path("/here")) is None
-    assert reservation_of(LocalPlace(place.root / "notes.txt"), "1", Path("/here")) is None
+    assert place.reservation("1", Path("/here")) is None
+    assert LocalPlace(place.root / "notes.txt").reservation("1", Path("/here")) is None
     assert [p.name for p in place.root.iterdir()] == ["notes.txt"]
     (place.root / "_delta_log").mkdir()
-    assert reservation_of(place, "1", Path("/here")) is not None
+    assert place.reservation("1", Path("/here")) is not None
 
 
 @pytest.mark.parametrize("place", ["local"], indirect=True)
@@ -111,7 +110,7 @@ def test_where_it_cannot_be_had_the_task_goes_on_and_reports_what_is_wrong(place
     place.root.mkdir()
     (place.root / INTERNALS).write_text("no folder")
     (place.root / "_delta_log").mkdir()
-    found = reservation_of(place, "1", Path("/here"))
+    found = place.reservation("1", Path("/here"))
     assert found is not None
     assert found.take()
     found.release()

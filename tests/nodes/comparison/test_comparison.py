@@ -169,6 +169,16 @@ def test_a_table_that_is_no_faster_never_pays() -> None:
     assert found.figures()["pays_after_epochs"] == "never"
 
 
+def test_a_table_of_which_a_part_is_trained_on_is_compared_with_as_many_files() -> None:
+    # 100 files, and 80 of the table's 200 volumes: 10 and 20 volumes a second.
+    found = compare(training(), training("arrow", 1.0, volumes=80, prepared_volumes=200))
+    (sentences,) = found.headline()
+    assert "an epoch of 80 volumes takes 8.0 s from files one by one and 4.0 s from the table: 2 times" in sentences
+    assert sentences.endswith("has paid after 3 epochs.")  # 12 s, of which each epoch saves 4
+    (row,) = found.conversion().rows
+    assert row[1:] == ("12 s", "10 h 50 min", "8.0 s", "4.0 s", "3 epochs")  # 650,000 volumes at 200 in 12 s
+
+
 def test_large_ratios_are_plain_figures() -> None:
     slow, fast = training(waiting_s=1463.0), training("arrow", 6.0)
     (faster,) = compare(slow, fast).headline()

@@ -158,6 +158,7 @@ def test_files_go_when_what_they_say_is_saved(
     assert left == ["20-24.arrow"] * 2
 
 
+@pytest.mark.usefixtures("forked_runs")
 def test_a_run_on_spark_makes_what_one_without_it_makes(tmp_path: Path) -> None:
     make_volumes(tmp_path / "in", numbered(COUNT), SHAPE)
     document = pipeline(

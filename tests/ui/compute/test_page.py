@@ -6,7 +6,6 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from bench_results import result, runs
@@ -110,6 +109,19 @@ def test_a_limit_of_cost_without_a_price_is_said_at_its_field(app: Open, workspa
     assert "cannot start" not in html(page), "before it is saved"
     page.button(key="compute_save").click().run()
     assert "cannot start" not in html(page)
+
+
+def test_that_a_price_is_not_known_is_said_of_the_machine_in_use_alone(app: Open, workspace: Workspace) -> None:
+    (workspace.root / "machines.csv").write_text("name,cores\ncellar,8\n")
+    (workspace.root / "profiles.toml").write_text('[mine]\nmachine = "cellar"\n')
+    page = app("compute", profile="mine")
+    said = "What an hour costs is not known: "
+    assert said in html(page)
+    page.selectbox(key="compute_draft_machine").set_value("m5.2xlarge@us-east-1").run()
+    assert said not in html(page), "another machine is chosen"
+    page.button(key="compute_save").click().run()
+    assert said not in html(page)
+    assert find_profile("mine", workspace).hourly_price == pytest.approx(0.384)
 
 
 def test_a_limit_that_is_badly_written_is_not_taken_out_by_a_save(app: Open, workspace: Workspace) -> None:
@@ -449,7 +461,7 @@ def test_a_test_ends_once_the_profile_is_another(
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(checks, "sys", SimpleNamespace(executable=str(program)))
+    monkeypatch.setattr(checks, "PROGRAM", (str(program),))
     file = workspace.root / "profiles.toml"
     file.write_text("[mine]\ncores = 1\n")
     page = app("compute", profile="mine")

@@ -17,12 +17,13 @@ from ui.lineage.drawing import (
     kinds_of,
     label_lines,
     layout,
+    title_lines,
     vis_edges,
     vis_nodes,
     vis_options,
 )
 from ui.lineage.judging import Judged
-from ui.lineage.page import names_of, shown_text, without_older
+from ui.lineage.page import item_rows, names_of, problems_notice, shown_text, without_older
 from ui.shell.theme import STATE_COLOURS, Mode
 
 KINDS = kinds_of(BUILT_IN_TYPES)
@@ -49,8 +50,8 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
         # The component sets `title` as HTML, and opens `div.innerHTML` as an address on a double click.
         assert "title" not in node
         assert node["div"] == {"innerHTML": ""}
-        assert all(len(line) <= 16 for line in node["label"].splitlines())
-        assert len(node["label"].splitlines()) <= 4
+        assert all(len(line) <= 18 for line in node["label"].splitlines())
+        assert len(node["label"].splitlines()) <= 5
         assert [edge["from"] for edge in vis_edges(found, mode) if edge["to"] == node["id"]] in (
             [],
             [*found.sources[node["id"]]],
@@ -59,13 +60,48 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
     json.dumps([drawn, vis_edges(found, mode), vis_options(mode)])
 
 
+@pytest.mark.parametrize(
+    ("title", "lines"),
+    [
+        ("scans", ["scans"]),
+        ("", ["-"]),
+        ("Train ResNet-18", ["Train ResNet-18"]),
+        ("patches, version 2", ["patches, version\u00a02"]),
+        ("predictions, version 2", ["predictions,", "version\u00a02"]),
+        ("validation of Train, validate, test", ["validation of", "Train, validate,", "test"]),
+        (
+            "validation of Train, validate, test and more, version 12",
+            ["validation of", "Train, validate,…", "version\u00a012"],
+        ),
+        (
+            "a very long name of a folder that has no version",
+            ["a very long name", "of a folder that", "has no version"],
+        ),
+        (
+            "a very long name of a folder that has none at all",
+            ["a very long name", "of a folder that", "has none at all"],
+        ),
+        (
+            "one of the very longest names that a node can have",
+            ["one of the very", "longest names that", "a node can have"],
+        ),
+        (
+            "one of the very longest names that any node could have",
+            ["one of the very", "longest names that", "any node could…"],
+        ),
+    ],
+)
+def test_a_title_has_three_lines_and_keeps_its_version(title: str, lines: list[str]) -> None:
+    assert title_lines(title) == lines
+
+
 def test_the_state_is_written_in_words_and_the_chosen_item_stands_out() -> None:
     found = chain("a", "b", "c")
     verdicts = Verdicts(frozenset("c"), {"b": "parameter x changed"})
     drawn = vis_nodes(found, layout(found, verdicts, KINDS), verdicts, KINDS, found.order[2], "light")
     by_title = {found.items[node["id"]].title: node for node in drawn}
     assert {title: node["label"].split("\n", 1)[1] for title, node in by_title.items()} == {
-        "a": "Report · older", "b": "Report\n⚠ stale", "c": "Report\n✓ current",
+        "a": "Report · older", "b": "Report · ⚠ stale", "c": "Report\n✓ current",
     }  # fmt: skip
     assert by_title["b"]["color"]["border"] == STATE_COLOURS["light"]["waiting"]
     assert [by_title[title]["borderWidth"] for title in "abc"] == [1, 2, 4]
@@ -141,3 +177,24 @@ def test_each_item_has_a_name_of_its_own_in_the_list() -> None:
     assert all(name.startswith("scans (Folder), /b/scans, read 2001-09-09 ") for name in folders[1:])
     again = Lineage({key: item for key, item in found.items.items() if not item.origins})
     assert len(set(names_of(again, again.items, KINDS).values())) == 3
+
+
+def test_the_table_says_of_each_item_what_it_is_the_newest_first() -> None:
+    found = chain("a", "b")
+    rows = item_rows(found, Judged(Verdicts(frozenset("b"), {"a": "parameter x changed"})), KINDS)
+    assert list(rows) == [*found.order][::-1]
+    assert [row[:4] for row in rows.values()] == [
+        ("b", "Report", "current", "Make of p"),
+        ("a", "Report", "stale", "Make of p"),
+    ]
+
+
+def test_each_pipeline_without_a_plan_is_named_with_its_problem() -> None:
+    said = problems_notice({"lesions": "Patches: the table <b> is gone"})
+    assert "of a pipeline that cannot run" in said
+    assert "<b><bdi>lesions</bdi></b> <bdi>Patches: the table &lt;b&gt; is gone</bdi>" in said
+    many = problems_notice({f"p{at}": "no plan" for at in range(5)})
+    assert "of 5 pipelines that cannot run" in many
+    assert "p2" in many
+    assert "p3" not in many
+    assert "and 2 more pipelines" in many

@@ -12,7 +12,7 @@ from recorded_runs import Did, record
 from waiting import WAIT_S, wait_until
 
 from engine.catalog import Catalog
-from engine.document.pipeline import Pipeline, dump, write_pipeline
+from engine.document.pipeline import Node, Pipeline, dump, write_pipeline
 from engine.run.launch import prepare
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -60,6 +60,22 @@ def test_a_saved_pipeline_decides_and_else_its_last_run(
     judged = settled(judging)
     assert list(judged.problems) == ["demo"]
     assert (judged.done, judged.of, judged.verdicts.current) == (1, 1, frozenset())
+
+
+def test_what_keeps_a_pipeline_from_a_plan_is_said_with_the_node_on_the_canvas(
+    judging: Judging, workspace: Workspace, store: RunStore
+) -> None:
+    ran = pipeline(box("a", "NoSuchType"), name="demo")
+    record(store, "20260101-000000-aaaaaa", ran, "done", {"a": Did("done")}, began=1e9, took=5)
+    assert settled(judging).problems["demo"].startswith("NoSuchType: ")
+    # What can be put right is the saved one.
+    nodes = (Node(id="x", type="Gone", title="First"), Node(id="y", type="GoneToo", title="Second"))
+    write_pipeline(pipeline(*nodes, name="demo"), workspace.pipelines / "demo.json")
+    said = settled(judging).problems["demo"]
+    assert said.startswith("First: ")
+    assert said.endswith("; 1 more problem")
+    write_pipeline(pipeline(box("m", "Make", steps="x"), name="demo"), workspace.pipelines / "demo.json")
+    assert settled(judging).problems["demo"].startswith("Make, steps: ")
 
 
 def test_a_pipeline_whose_plan_raises_is_named_and_the_others_are_judged(

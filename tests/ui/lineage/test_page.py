@@ -108,7 +108,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     app: Open, made: str, pictures: dict[str, dict[str, Any]], workspace: Workspace, store: RunStore
 ) -> None:
     page = settled(app("lineage"))
-    assert labels(page) == ["Join\nReport\n⚠ stale", "Make\nReport\n⚠ stale"]
+    assert labels(page) == ["Join\nReport · ⚠ stale", "Make\nReport · ⚠ stale"]
     assert "2 items" in html(page)
     items = page.selectbox[1]
     assert [option.partition(",")[0] for option in items.options] == ["Join (Report", "Make (Report"]
@@ -120,7 +120,7 @@ def test_what_is_stale_and_why_stands_with_the_item(
     assert page.button(key=f"lineage-run-{made}").label == f"Open run {made[-6:]}"
     assert [data["title"] for data in pictures.values() if "view" in data] == ["Make"]
     page.segmented_control[0].set_value("What leads to it").run()
-    assert labels(page) == ["Make\nReport\n⚠ stale"]
+    assert labels(page) == ["Make\nReport · ⚠ stale"]
     page.segmented_control[0].set_value("What was made from it").run()
     assert len(labels(page)) == 2
     write_pipeline(document("one"), workspace.pipelines / "demo.json")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from stored_results import stored_result
 
+from engine.declare.datasets import Report
 from engine.declare.events import Artifact, Facts, Message, Metrics, RunStateChanged, SystemSample, TaskStateChanged
 from engine.store import reported
 from engine.store.runs import RunStore
 from engine.store.stretches import moves_of, worked
 from ui.runs import feed as feed_module
-from ui.runs.feed import Feed, Series
+from ui.runs.feed import Beginning, Feed, Series
 
 
 @pytest.fixture
@@ -273,3 +275,96 @@ def test_a_long_training_of_an_earlier_run_is_read_in_parts_too(
         taken.append(len(feed.metrics["a", "loss"]))
     assert taken[-1] == 95
     assert len(taken) == 4
+
+
+# --- a training that went on from an earlier one -----------------------------------------------------
+
+
+def _epochs(first: int, last: int, value: float) -> list[Metrics]:
+    """Of a training whose epochs have two steps."""
+    out = []
+    for epoch in range(first, last + 1):
+        out += [Metrics(node="t", step=2 * epoch - 1 + i, values={"step_loss": value}) for i in range(2)]
+        out.append(Metrics(node="t", step=epoch, values={"loss": value}))
+    return out
+
+
+@pytest.fixture
+def longer(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Three runs of a training: the second went on from the first after two epochs, the third from the second."""
+    ids, plans = [], {}
+    for at in range(3):
+        run_id = store.create_run("p", "{}", {}, "local")
+        made = stored_result(f"f{at}", base="b", node="t", run_id=run_id, outputs={"out": Report(uri=f"/model/{at}")})
+        before = {"out": Report(uri=f"/model/{at - 1}")} if at else {}
+        task = SimpleNamespace(node="t", extends=before, identity=SimpleNamespace(base="b"))
+        plans[run_id] = SimpleNamespace(tasks=[task])
+        store.results.put(made)
+        store.set_tasks(run_id, [("t", "T", "")])
+        store.add_events(run_id, [TaskStateChanged(node="t", state="running"), *_epochs(2 * at + 1, 2 * at + 2, at)])
+        ids.append(run_id)
+    monkeypatch.setattr(feed_module, "read_plan", lambda workspace, run_id: plans.get(run_id))
+    return ids
+
+
+def test_the_curves_of_a_training_that_went_on_begin_with_those_before(store: RunStore, longer: list[str]) -> None:
+    feed = Feed(longer[2])
+    feed.read(store)
+    loss, steps = feed.metrics["t", "loss"], feed.metrics["t", "step_loss"]
+    assert (loss.steps, loss.values) == ([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 2, 2])
+    assert steps.steps == [*range(1, 13)]
+    assert feed.beginnings == {
+        "t": [
+            Beginning(longer[1], {"loss": 4, "step_loss": 8}),
+            Beginning(longer[0], {"loss": 2, "step_loss": 4}),
+        ]
+    }
+    assert feed.makers == {}
+    assert not feed.read(store)
+    store.add_events(longer[2], _epochs(7, 7, 3.0))
+    feed.read(store)
+    assert loss.steps == [*range(1, 8)]
+
+
+def test_curves_that_have_not_begun_yet_wait_for_their_own(store: RunStore, longer: list[str]) -> None:
+    with store.write() as db:
+        db.execute("DELETE FROM events WHERE run_id = ? AND kind = 'metrics'", (longer[1],))
+    feed = Feed(longer[1])
+    feed.read(store)
+    assert feed.metrics == {}
+    store.add_events(longer[1], [Metrics(node="t", step=5, values={"step_loss": 1.0})])
+    feed.read(store)
+    assert {name for _, name in feed.metrics} == {"step_loss"}
+    store.add_events(longer[1], [Metrics(node="t", step=3, values={"loss": 1.0})])
+    feed.read(store)
+    assert feed.metrics["t", "loss"].steps == [1, 2, 3]
+    assert feed.beginnings["t"] == [Beginning(longer[0], {"step_loss": 4, "loss": 2})]
+
+
+def test_a_training_from_the_cache_begins_with_what_its_maker_went_on_from(store: RunStore, longer: list[str]) -> None:
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [("here", "T", "")])
+    outputs = {"out": Report(uri="/model/1")}
+    store.update_task(run_id, "here", state="cached", fingerprint="f1", outputs=outputs)
+    store.add_events(run_id, [TaskStateChanged(node="here", state="cached")])
+    feed = Feed(run_id)
+    feed.read(store)
+    assert feed.metrics["here", "loss"].steps == [1, 2, 3, 4]
+    assert feed.makers == {"here": longer[1]}
+    assert [found.run_id for found in feed.beginnings["here"]] == [longer[0]]
+
+
+def test_a_training_that_began_anew_all_the_same_has_its_own_curves(store: RunStore, longer: list[str]) -> None:
+    store.add_events(longer[1], _epochs(1, 2, 9.0))
+    feed = Feed(longer[1])
+    feed.read(store)
+    assert feed.metrics["t", "loss"].values == [9.0, 9.0, 1, 1]
+    assert feed.beginnings == {}
+
+
+def test_what_is_forgotten_of_the_run_before_is_left_out(store: RunStore, longer: list[str]) -> None:
+    store.results.forget(["f0"])
+    feed = Feed(longer[1])
+    feed.read(store)
+    assert feed.metrics["t", "loss"].steps == [3, 4]
+    assert feed.beginnings == {}

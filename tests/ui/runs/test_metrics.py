@@ -8,8 +8,8 @@ import pytest
 
 from ui.runs import metrics
 from ui.runs.charts import Line
-from ui.runs.feed import Series
-from ui.runs.metrics import common_axis, draw_family, families, family_name, laid_over
+from ui.runs.feed import Beginning, Feed, Series
+from ui.runs.metrics import beginnings, common_axis, draw_family, families, family_name, laid_over
 
 NAMES = ("loss", "val_loss", "accuracy", "val_accuracy", "step_loss", "step_accuracy", "learning_rate")
 
@@ -124,3 +124,25 @@ def test_few_epochs_are_not_smoothed(axis: str, points: int, smoothed: float, mo
     series = Series([float(i) for i in range(points)], [0.5] * points)
     draw_family(metrics.Family("loss", axis, (Line("training", series),)), key="k", smoothing=0.5)
     assert drawn == [smoothed]
+
+
+def test_curves_that_begin_with_an_earlier_run_say_so() -> None:
+    feed = Feed("20260101-000000-cccccc")
+    feed.metrics = {("t", "loss"): Series([1, 2, 3], [1.0] * 3), ("t", "step_loss"): Series([1, 2], [1.0] * 2)}
+    assert beginnings(feed, {}) == []
+    earlier = "20260101-000000-aaaaaa"
+    feed._beginnings = {"t": [Beginning(earlier, {"loss": 2, "step_loss": 1_200})]}
+    assert beginnings(feed, {"t": "Train"}) == [("Train, up to epoch 2: of run aaaaaa, which it went on from", earlier)]
+    feed._beginnings = {}
+    feed.metrics["t", "loss"] = Series([5, 6], [1.0] * 2)
+    (said,) = beginnings(feed, {"t": "Train"})
+    assert said[0].startswith("Train: its curves begin with epoch 5.")
+    assert said[1] is None
+
+
+def test_steps_of_a_node_that_names_no_epochs_are_not_called_so() -> None:
+    feed = Feed("r")
+    feed.metrics = {("t", "energy"): Series([100, 200], [1.0] * 2)}
+    assert beginnings(feed, {}) == []
+    feed._beginnings = {"t": [Beginning("20260101-000000-aaaaaa", {"energy": 50})]}
+    assert beginnings(feed, {})[0][0] == "t, at first: of run aaaaaa, which it went on from"

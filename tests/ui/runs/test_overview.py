@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from building import some_run, some_task
+
+from engine.declare.datasets import Report
+from engine.history.details import Details
 from engine.history.summary import Tile
-from ui.runs.overview import pill_words, tile_block
+from ui.runs.overview import nodes_table, pill_words, tile_block
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,22 @@ def test_two_pills_never_read_alike() -> None:
 )
 def test_a_pill_names_the_kind_or_else_what_made_it(results: list[tuple[str, str]], words: list[str]) -> None:
     assert [pill.replace("\\", "") for pill in pill_words(results)] == words
+
+
+def test_the_nodes_of_a_run_without_figures_say_how_far_it_came() -> None:
+    tasks = (
+        replace(some_task("a"), title="Maker", outputs={"out": Report(uri="/r", figures={"count": 3})}),
+        replace(some_task("b"), state="failed", failure={"message": "survey.npy <ends> early"}, ended=75.0),
+        replace(some_task("c"), state="cancelled", started=None, reason="another node failed"),
+    )
+    shown = nodes_table(Details(some_run(), tasks, None, None))
+    for words in (
+        "Maker",
+        "done",
+        "5.0 s",
+        "failed",
+        "1 min 05 s",
+        "survey.npy &lt;ends&gt; early",
+        "another node failed",
+    ):
+        assert words in shown

@@ -211,7 +211,7 @@ def test_each_part_of_a_run_can_be_addressed(app: Open, runs, store: RunStore, d
 
 def test_a_log_can_be_sifted(app: Open, done: str) -> None:
     page = app("run", run=done, view="Logs")
-    assert "1 lines" in html(page)
+    assert ">1 line<" in html(page)
     page.text_input(key="log_search").set_value("nothing like it").run()
     assert "No line matches." in html(page)
 
@@ -229,6 +229,9 @@ def test_the_overview_comes_first_with_figures_and_what_changed(app: Open, runs,
     for words in ("Validation AUC", "0.9", "↑ better, was 0.8", "as before", "Changed since run", "hello", "bye"):
         assert words in shown
     assert len(page.get("vega_lite_chart")) == 2
+    # Framed as the charts beside it are.
+    (changed_box,) = [box for box in page.main.container if box.proto.id.endswith("overview_changes")]
+    assert changed_box.proto.flex_container.border
     assert {"open_model", "register"} <= {b.key for b in page.button}
     page.button(key="open_model").click().run()
     assert any(f"voxelflow predict {run.run_id} volume.npy" in c.value for c in page.code)
@@ -301,6 +304,11 @@ def test_curves_of_compared_runs_are_smoothed(app: Open, runs, done: str) -> Non
     specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
     assert specifications
     assert all('"raw"' in s for s in specifications)
+    # As all that is chosen there it stands in the address.
+    assert page.slider(key="compare_smoothing").proto.query_param_key == "compare_smoothing"
+    again = app("compare", runs=f"{done},{other}", compare_smoothing="0.5")
+    assert again.slider(key="compare_smoothing").value == 0.5
+    assert app("compare", runs=f"{done},{other}", compare_smoothing="x").slider(key="compare_smoothing").value == 0
 
 
 def test_the_loss_can_be_logarithmic(app: Open, runs, done: str) -> None:

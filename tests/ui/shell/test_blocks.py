@@ -31,6 +31,7 @@ from ui.shell.blocks import (
     table,
     tag,
     text,
+    unbroken,
 )
 from ui.shell.fonts import FAMILY
 
@@ -84,6 +85,20 @@ def test_every_block_escapes_what_it_is_given() -> None:
     for block in blocks:
         assert "img" not in _read(block).tags
         assert EVIL in _read(block).text
+
+
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        ("a trained 3-D ResNet-18.", ["3-D", "ResNet-18"]),
+        ("MNI152 in SEG-Y, one by one", []),
+        ("two-core <b> machine-2x", ["machine-2x"]),
+    ],
+)
+def test_names_with_a_figure_do_not_break_at_their_hyphen(words: str, whole: list[str]) -> None:
+    found = unbroken(words)
+    assert _read(found).text == words
+    assert re.findall(r'<span class="vf-unbroken">(.*?)</span>', found) == whole
 
 
 def test_every_chip_of_the_pages_is_the_same() -> None:

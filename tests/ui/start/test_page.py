@@ -40,6 +40,8 @@ def test_a_new_workspace_shows_what_to_do_and_the_templates(start: OpenApp) -> N
     for name in ("quickstart", "volumes-to-resnet", "volumes-to-predictions", "whitepaper-experiment"):
         assert f">{name}<" in text
     assert page.button(key="start_use_quickstart").label == "Use this"
+    assert 'a trained <span class="vf-unbroken">3-D</span> <span class="vf-unbroken">ResNet-18</span>' in text
+    assert "ResNet-18" not in text.replace('<span class="vf-unbroken">ResNet-18</span>', "")
 
 
 @pytest.mark.slow

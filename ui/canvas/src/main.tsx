@@ -13,7 +13,7 @@ import { App } from './state/app';
 import { sendProfile } from './state/commands';
 import { SESSION_SHELF } from './state/browser_storage';
 import { AppContext } from './state/hooks';
-import { completeAddress } from './view/address';
+import { completeAddress } from './view/parts/address';
 import { showDatasets } from './view/look/LookFrame';
 import { mountLook, mountPicture } from './view/picture/mount';
 import { Studio } from './view/Studio';

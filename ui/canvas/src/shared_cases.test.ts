@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { canonical, frozen } from './document/arbitraries';
+import { canonical, frozen } from './arbitraries';
 import { apply, invert } from './document/ops';
 import { plain } from './document/references';
 import { Channel, type Command } from './link/channel';

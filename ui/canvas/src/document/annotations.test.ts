@@ -11,7 +11,7 @@ import {
   setColour,
   setText,
 } from './annotations';
-import { after, deed, doc, TYPES } from './arbitraries';
+import { after, deed, doc, TYPES } from '../arbitraries';
 import { arranged, framesAround } from './arrange';
 import { addNode, moveNodes, removeItems } from './edits';
 import { apply, EMPTY } from './ops';

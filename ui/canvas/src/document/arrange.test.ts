@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { doc, TYPES } from './arbitraries';
-import { framed } from './annotations';
+import { doc, TYPES } from '../arbitraries';
+import type { Doc } from '../protocol';
+import { addAnnotation, framed } from './annotations';
 import { arranged, framesAround, heaped } from './arrange';
 import { USUAL_SIZE, type Size } from './sizes';
 import { addNode, connect, moveNodes } from './edits';
@@ -85,6 +86,35 @@ describe('arranged', () => {
       }),
       { numRuns: 100 },
     );
+  });
+
+  test('a frame within a frame stays there, and what is in neither stays outside of both', () => {
+    let start = EMPTY;
+    const places = [0, 300, 600, 1500].map((x) => ({ x, y: 100 }));
+    for (const at of places) start = apply(start, addNode(start, TYPES.Pass!, at).ops);
+    const [a, b, c, d] = Object.keys(start.nodes) as [string, string, string, string];
+    for (const [from, to] of [
+      [a, d],
+      [d, b],
+      [b, c],
+    ] as const) {
+      start = apply(start, connect(start, `${from}.out`, `${to}.in`));
+    }
+    const inner = addAnnotation(start, 'frame', { x: 280, y: 60, width: 580, height: 200 });
+    start = apply(start, inner.ops);
+    const outer = addAnnotation(start, 'frame', { x: -40, y: 0, width: 940, height: 300 });
+    start = apply(start, outer.ops);
+    const held = (doc: Doc, frame: string) => framed(doc, frame, new Map());
+    expect(held(start, outer.id)).toEqual({ nodes: [a, b, c], annotations: [inner.id] });
+    const to = arranged(start, new Map());
+    const after = apply(start, [...moveNodes(start, to), ...framesAround(start, to, new Map())]);
+    expect(held(after, inner.id)).toEqual({ nodes: [b, c], annotations: [] });
+    expect(held(after, outer.id)).toEqual({ nodes: [a, b, c], annotations: [inner.id] });
+    // Moved alone, the inner one is followed by the frame around it.
+    const some = arranged(start, new Map(), new Set([b, c]));
+    const near = new Map([...some].map(([id, { x, y }]) => [id, { x, y: y + 2000 }]));
+    const moved = apply(start, [...moveNodes(start, near), ...framesAround(start, near, new Map())]);
+    expect(held(moved, outer.id).annotations).toEqual([inner.id]);
   });
 
   test('a long chain is broken into lines that fit the window, and nothing overlaps', () => {

@@ -26,12 +26,12 @@ export function arranged(
   chosen?: ReadonlySet<string>,
   window?: Size,
 ): Map<string, DocPosition> {
-  const frames = chosen ? new Map<string, string>() : heldBy(doc, sizes);
+  const frames = chosen ? NO_FRAMES : framesOf(doc, sizes);
   const ids = orderedNodes(doc)
     .map(([id]) => id)
     .filter((id) => !chosen || chosen.size === 0 || chosen.has(id));
   const corners =
-    window === undefined || frames.size > 0
+    window === undefined || frames.held.size > 0
       ? laidOut(doc, ids, sizes, frames)
       : inShelves(
           joined(doc, ids).map((part) => inLines(laidOut(doc, part, sizes, frames), sizes, window)),
@@ -45,9 +45,9 @@ function laidOut(
   doc: Doc,
   ids: readonly string[],
   sizes: ReadonlyMap<string, Size>,
-  frames: ReadonlyMap<string, string>,
+  { held, within }: Frames,
 ): Map<string, DocPosition> {
-  const graph = new dagre.graphlib.Graph({ compound: frames.size > 0 });
+  const graph = new dagre.graphlib.Graph({ compound: held.size > 0 });
   graph.setGraph({ rankdir: 'LR', ranksep: GAP_BETWEEN_COLUMNS, nodesep: GAP_BETWEEN_ROWS });
   graph.setDefaultEdgeLabel(() => ({}));
   // dagre keeps names in plain objects, where a node called `constructor` would be found before it is put.
@@ -59,13 +59,14 @@ function laidOut(
     if (source !== undefined && target !== undefined) graph.setEdge(source, target);
   }
   // The library lays a frame's nodes out beside each other, and other nodes outside of them.
-  const drawn = new Map([...new Set(frames.values())].map((frame, index) => [frame, `f${index}`]));
+  const drawn = new Map(occupied({ held, within }).map((frame, index) => [frame, `f${index}`]));
   for (const name of drawn.values()) graph.setNode(name, {});
-  for (const [id, frame] of frames) {
-    const name = names.get(id);
-    const parent = drawn.get(frame);
+  const put = (name: string | undefined, frame: string | undefined) => {
+    const parent = frame === undefined ? undefined : drawn.get(frame);
     if (name !== undefined && parent !== undefined) graph.setParent(name, parent);
-  }
+  };
+  for (const [id, frame] of held) put(names.get(id), frame);
+  for (const [frame, name] of drawn) put(name, within.get(frame));
   dagre.layout(graph);
   const corners = new Map<string, DocPosition>();
   for (const [id, name] of names) {
@@ -133,27 +134,62 @@ function inShelves(
   return out;
 }
 
-/** The frames that held nodes before `places` were taken, as large as is needed to hold them still. */
+/** The frames that held nodes before `places` were taken, as large as is needed to hold them and each other still. */
 export function framesAround(
   doc: Doc,
   places: ReadonlyMap<string, DocPosition>,
   sizes: ReadonlyMap<string, Size>,
 ): Op[] {
-  const held = heldBy(doc, sizes);
-  const moved = apply(doc, moveNodes(doc, places));
-  return [...new Set(held.values())].flatMap((frame) => {
-    const nodes = [...held].filter(([, its]) => its === frame).map(([id]) => id);
-    const box = around(moved, { nodes, annotations: [] }, sizes);
-    return box && nodes.some((id) => places.has(id)) ? placeAnnotation(moved, frame, box) : [];
-  });
+  const frames = framesOf(doc, sizes);
+  const ops: Op[] = [];
+  let moved = apply(doc, moveNodes(doc, places));
+  const touched = new Set([...frames.held].filter(([id]) => places.has(id)).map(([, frame]) => frame));
+  const drawn = occupied(frames);
+  // The inner ones first: those around them take their new places.
+  for (const frame of drawn) {
+    const nodes = [...frames.held].filter(([, its]) => its === frame).map(([id]) => id);
+    const annotations = drawn.filter((inner) => frames.within.get(inner) === frame);
+    if (!touched.has(frame) && !annotations.some((inner) => touched.has(inner))) continue;
+    touched.add(frame);
+    const box = around(moved, { nodes, annotations }, sizes);
+    const placed = box ? placeAnnotation(moved, frame, box) : [];
+    ops.push(...placed);
+    moved = apply(moved, placed);
+  }
+  return ops;
 }
 
-/** By node: the smallest frame that holds it. */
-function heldBy(doc: Doc, sizes: ReadonlyMap<string, Size>): Map<string, string> {
+interface Frames {
+  /** By node: the smallest frame that holds it. */
+  readonly held: ReadonlyMap<string, string>;
+  /** By frame: the smallest other one that holds it. */
+  readonly within: ReadonlyMap<string, string>;
+}
+
+const NO_FRAMES: Frames = { held: new Map(), within: new Map() };
+
+function framesOf(doc: Doc, sizes: ReadonlyMap<string, Size>): Frames {
   const frames = Object.entries(doc.annotations)
     .filter(([, { kind }]) => kind === 'frame')
     .sort(([, a], [, b]) => b.width * b.height - a.width * a.height);
-  return new Map(frames.flatMap(([id]) => framed(doc, id, sizes).nodes.map((node) => [node, id] as const)));
+  const held = new Map<string, string>();
+  const within = new Map<string, string>();
+  for (const [frame] of frames) {
+    const { nodes, annotations } = framed(doc, frame, sizes);
+    for (const node of nodes) held.set(node, frame);
+    for (const inner of annotations) if (doc.annotations[inner]?.kind === 'frame') within.set(inner, frame);
+  }
+  return { held, within };
+}
+
+/** The frames that hold nodes, themselves or by other frames: each before those that it lies in. */
+function occupied({ held, within }: Frames): string[] {
+  const chains = [...new Set(held.values())].map((frame) => {
+    const chain = [frame];
+    for (let outer = within.get(frame); outer !== undefined; outer = within.get(outer)) chain.push(outer);
+    return chain;
+  });
+  return [...new Set(chains.flat().reverse())].reverse();
 }
 
 /** Never 0: a window that is not shown has none. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { Doc } from '../protocol';
-import { canonical, doc, TYPES, unlawful } from './arbitraries';
+import { canonical, doc, TYPES, unlawful } from '../arbitraries';
 import { addAnnotation, placeAnnotation } from './annotations';
 import { difference, isAlike, opsBetween, summary } from './difference';
 import { addNode, moveNodes, setMode, setParameter, setPipelineParameter, setTitle } from './edits';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Doc, NodeTypeInfo } from '../protocol';
 import { insertion, whyNot } from '../rules/wiring';
-import { after, brokenLaw, canonical, deed, doc, opsOf, portsOf, TYPES, unlawful } from './arbitraries';
+import { after, brokenLaw, canonical, deed, doc, opsOf, portsOf, TYPES, unlawful } from '../arbitraries';
 import {
   addNode,
   changeId,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Doc, Op } from '../protocol';
 import { docNode } from '../testing';
-import { brokenLaw, canonical, deed, doc, opsOf, unlawful, type Deed } from './arbitraries';
+import { brokenLaw, canonical, deed, doc, opsOf, unlawful, type Deed } from '../arbitraries';
 import {
   changeId,
   connect,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Doc, Op } from '../protocol';
 import { docNode } from '../testing';
-import { canonical, deed, doc, frozen, opsOf, unlawful } from './arbitraries';
+import { canonical, deed, doc, frozen, opsOf, unlawful } from '../arbitraries';
 import { apply, compact, EMPTY, invert, isWhole, orderedNodes, remove, set } from './ops';
 
 const key = fc.constantFrom('a', 'b', 'constructor', '__proto__', 'in');

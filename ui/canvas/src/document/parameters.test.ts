@@ -5,7 +5,7 @@ import type { Doc, JsonValue } from '../protocol';
 import { docNode } from '../testing';
 import { declared } from '../rules/declared';
 import { plain, references } from '../document/references';
-import { doc as anyDoc } from './arbitraries';
+import { doc as anyDoc } from '../arbitraries';
 import { apply, EMPTY } from './ops';
 import { bindToNew, removeAndKeepValues, unbind } from './parameters';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { reaches } from '../rules/wiring';
-import { doc, TYPES } from './arbitraries';
+import { doc, TYPES } from '../arbitraries';
 import { USUAL_SIZE } from './sizes';
 import { addNode, connect, moveNodes } from './edits';
 import { edgeInto, end } from './ends';

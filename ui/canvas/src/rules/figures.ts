@@ -24,8 +24,8 @@ export function between(low: number, high: number): string {
 
 /** `12.40 USD`, as `engine.text.money`. */
 export function money(amount: number, currency = ''): string {
-  // 0.996 of two digits is 1.0, which has two decimals as all from there on.
-  const whole = Number(amount.toPrecision(2)) >= 1 || amount === 0;
+  // 0.0996 of two digits is 0.1, which has two decimals as all from there on.
+  const whole = Number(amount.toPrecision(2)) >= 0.1 || amount === 0;
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
   const shown = whole ? amount.toLocaleString('en-US', digits) : String(Number(amount.toPrecision(2)));
   return `${amount > 0 && amount < LEAST_MONEY ? `<${LEAST_MONEY}` : shown} ${currency}`.trimEnd();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { TYPES } from '../document/arbitraries';
+import { TYPES } from '../arbitraries';
 import { addNode, connect, setMode } from '../document/edits';
 import { apply, EMPTY } from '../document/ops';
 import type { Doc, Problem } from '../protocol';

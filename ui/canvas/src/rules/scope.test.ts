@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { doc as anyDoc } from '../document/arbitraries';
+import { doc as anyDoc } from '../arbitraries';
 import { EMPTY } from '../document/ops';
 import type { Doc, Problem } from '../protocol';
 import { docNode, nodeForecast } from '../testing';

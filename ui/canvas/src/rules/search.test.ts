@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { nodeType } from '../document/arbitraries';
+import { nodeType } from '../arbitraries';
 import type { NodeTypeInfo } from '../protocol';
 import { declared } from './declared';
 import { byCategory, findTypes, score } from './search';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { after, doc, nodeType, portsOf, TYPES, type Deed } from '../document/arbitraries';
+import { after, doc, nodeType, portsOf, TYPES, type Deed } from '../arbitraries';
 import { addNode, connect } from '../document/edits';
 import { end } from '../document/ends';
 import { apply, EMPTY } from '../document/ops';

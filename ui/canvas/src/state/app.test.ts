@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { canonical, deed, opsOf, type Deed } from '../document/arbitraries';
+import { canonical, deed, opsOf, type Deed } from '../arbitraries';
 import { removeItems, setDescription, setParameter, setTitle } from '../document/edits';
 import { apply, EMPTY, set } from '../document/ops';
 import type { Command, Notice } from '../link/channel';

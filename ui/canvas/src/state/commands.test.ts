@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { TYPES } from '../document/arbitraries';
+import { TYPES } from '../arbitraries';
 import { EMPTY } from '../document/ops';
 import type { Command, Notice } from '../link/channel';
 import type { Doc, FileState, Problem, RunInfo } from '../protocol';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { TYPES } from '../document/arbitraries';
+import { TYPES } from '../arbitraries';
 import { apply, EMPTY, remove, set } from '../document/ops';
 import type { Notice } from '../link/channel';
 import type { Doc, DocParameter, LogLine, Message, NodeTypeInfo, RunInfo, Welcome } from '../protocol';

@@ -5,7 +5,7 @@ import { useMemo } from 'react';
 import type { DatasetTypeInfo } from '../protocol';
 import { useCanvas, useUntouched } from '../state/hooks';
 import { Canvas } from './canvas/Canvas';
-import { kindColours } from './canvas/colours';
+import { kindColours } from './parts/colours';
 import { Palette } from './palette/Palette';
 import { Inspector } from './inspector/Inspector';
 import { Dock } from './dock/Dock';

@@ -5,9 +5,9 @@ import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from 
 import type { NodeTypeInfo } from '../../protocol';
 import { findTypes } from '../../rules/search';
 import { useCanvas } from '../../state/hooks';
-import { focusCanvas, focusNode } from './focus';
+import { focusCanvas, focusNode } from '../parts/focus';
 import { Floating } from './Floating';
-import { NodeIcon } from '../NodeIcon';
+import { NodeIcon } from '../parts/NodeIcon';
 import { useEditor } from './editor';
 import { stage, type AddMenu as Opened } from './stage';
 

@@ -10,7 +10,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import { Writing } from '../../state/writing';
 import { useTyped } from '../inspector/fields/typed';
 import { theEditor } from './editor';
-import { focusedIn, focusNode } from './focus';
+import { focusedIn, focusNode } from '../parts/focus';
 import { annotationOf, type Card } from './items';
 import { stage, useStage } from './stage';
 

@@ -11,7 +11,7 @@ import { Flow } from './Flow';
 import { Overlay } from './Overlay';
 import { RunSummary } from './RunSummary';
 import { useEditor } from './editor';
-import { isTyping } from './focus';
+import { isTyping } from '../parts/focus';
 import { annotationOf } from './items';
 import { stage, useStage, type ContextMenu } from './stage';
 import { hideTip } from './tips';

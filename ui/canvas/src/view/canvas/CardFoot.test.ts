@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 import { light } from '../../rules/lights';
 import { nodeStatus, runInfo } from '../../testing';
-import { markup, texts } from '../testing';
+import { markup, texts } from '../parts/testing';
 import { CardFoot, without } from './CardFoot';
 
 test('the figure that the strip shows large is not said again', () => {

@@ -5,7 +5,7 @@ import { createElement, useCallback, type ReactNode } from 'react';
 
 import type { Light, LightState } from '../../rules/lights';
 import { useCanvas } from '../../state/hooks';
-import { STATE_ICONS } from '../state_icons';
+import { STATE_ICONS } from '../parts/state_icons';
 import { figureOf } from './CardStrip';
 import { useTip } from './tips';
 import { useLight } from './use_light';

@@ -1,7 +1,7 @@
 /** The top of a card: icon, title, type, problems. */
 
 import { CircleAlert, Monitor, TriangleAlert, Zap } from 'lucide-react';
-import { useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
+import { Fragment, useCallback, useState, type KeyboardEvent, type MouseEvent } from 'react';
 
 import { own } from '../../document/own';
 import type { NodeTypeInfo } from '../../protocol';
@@ -10,9 +10,9 @@ import { pinnedTo, worst } from '../../rules/problems';
 import { useCanvas } from '../../state/hooks';
 import { usePicture } from '../../state/picture';
 import { theEditor } from './editor';
-import { focusNode } from './focus';
-import { NodeIcon } from '../NodeIcon';
-import { ProblemList } from '../ProblemText';
+import { focusNode } from '../parts/focus';
+import { NodeIcon } from '../parts/NodeIcon';
+import { ProblemList } from '../parts/ProblemText';
 import { stage, useStage } from './stage';
 import { useTip } from './tips';
 
@@ -39,7 +39,7 @@ export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefi
           <TitleField id={id} title={title} typeName={typeName} />
         ) : (
           <div className="card-title" dir="auto" onDoubleClick={fixed ? undefined : rename} {...tip}>
-            {title || typeName}
+            <Breakable text={title || typeName} />
           </div>
         )}
         <div className="card-type" dir="auto" title={does || undefined}>
@@ -50,6 +50,17 @@ export function CardHead({ id, type }: { id: string; type: NodeTypeInfo | undefi
       <ProblemBadge id={id} />
     </div>
   );
+}
+
+/** Far away a title takes two lines: a name without spaces may go on in the second one where its next word begins. */
+export function Breakable({ text }: { text: string }) {
+  const parts = /\s/.test(text) ? [text] : text.split(/(?<=\p{Ll})(?=\p{Lu})|(?<=[_./-])(?=[^_./-])/u);
+  return parts.map((part, at) => (
+    <Fragment key={at}>
+      {at > 0 && <wbr />}
+      {part}
+    </Fragment>
+  ));
 }
 
 /** Where the node works, when the profile chosen is for more than this machine's own workers. */

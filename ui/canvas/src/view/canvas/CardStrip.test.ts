@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { NodeStatus, OutputInfo, RunInfo } from '../../protocol';
 import type { State } from '../../state/state';
 import { nodeForecast, nodeStatus, runInfo } from '../../testing';
-import { markup, texts } from '../testing';
+import { markup, texts } from '../parts/testing';
 import { CardStrip } from './CardStrip';
 
 function output(value: number, name = 'AUC'): OutputInfo {

@@ -14,7 +14,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import type { State } from '../../state/state';
 import { useViewing } from '../../state/viewing';
 import { useViews } from '../../state/views';
-import { address } from '../look/ask';
+import { address } from '../parts/ask';
 import { Thumbnail } from '../look/Gallery';
 import { cardPicture } from './card_pictures';
 

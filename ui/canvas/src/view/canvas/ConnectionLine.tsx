@@ -5,7 +5,7 @@ import { getBezierPath, useConnection, type ConnectionLineComponentProps } from 
 import { written } from '../../document/ends';
 import { landing } from '../../rules/fits';
 import { useCanvas } from '../../state/hooks';
-import { kindStyle } from './colours';
+import { kindStyle } from '../parts/colours';
 import type { Card } from './items';
 import { useStage } from './stage';
 

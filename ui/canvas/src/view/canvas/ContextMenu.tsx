@@ -12,7 +12,7 @@ import { useApp, useCanvas } from '../../state/hooks';
 import { viewsAt } from '../../state/views';
 import { copyByMenu, cutByMenu, duplicate, pasteByMenu } from './clipboard';
 import { useEditor, type Editor } from './editor';
-import { focusCanvas } from './focus';
+import { focusCanvas } from '../parts/focus';
 import { Floating } from './Floating';
 import { itemOf } from './items';
 import { printed } from './shortcuts';

@@ -19,10 +19,10 @@ import { kindFrom, nameOf, spoken, type ShownPort } from '../../rules/ports';
 import { listed, type Side } from '../../rules/wiring';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePicture } from '../../state/picture';
-import { kindStyle } from './colours';
+import { kindStyle } from '../parts/colours';
 import { press, verdict } from './connecting';
 import { theEditor } from './editor';
-import { ProblemList } from '../ProblemText';
+import { ProblemList } from '../parts/ProblemText';
 import { useStage } from './stage';
 import { useTip } from './tips';
 

@@ -4,7 +4,7 @@ import { getBezierPath, Position, useInternalNode, ViewportPortal } from '@xyflo
 
 import { kindsAt } from '../../rules/fits';
 import { useCanvas } from '../../state/hooks';
-import { kindStyle } from './colours';
+import { kindStyle } from '../parts/colours';
 import type { Card } from './items';
 import { useStage, type AddMenu } from './stage';
 

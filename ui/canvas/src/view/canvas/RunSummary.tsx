@@ -93,7 +93,7 @@ function Panel({ run, pointer, onClose }: PanelProps) {
     };
   }, [shown, pointer, ofTable]);
   const figures = run.figures.slice(0, MOST);
-  const nodes = new Set(figures.map(({ node }) => node));
+  const nodes = [...new Set(figures.map(({ node }) => node))];
   const last = figures[0]?.node ?? '';
   const name = useName(last, figures[0]?.title ?? '');
   return (
@@ -111,11 +111,9 @@ function Panel({ run, pointer, onClose }: PanelProps) {
           <X size={13} aria-hidden />
         </button>
       </header>
-      <ul>
-        {figures.map((figure) => (
-          <Tile key={`${figure.node} ${figure.name}`} figure={figure} several={nodes.size > 1} />
-        ))}
-      </ul>
+      {nodes.map((node) => (
+        <Figures key={node} figures={figures.filter((figure) => figure.node === node)} titled={nodes.length > 1} />
+      ))}
       {ofTable && <p className="quiet">{name}</p>}
       {run.against !== '' && <p className="quiet">compared with run {run.against.split('-').at(-1)}</p>}
       <footer>
@@ -165,15 +163,33 @@ function inTheWay({ left, right, top, bottom }: DOMRect, { x, y, pressed }: Poin
   return pressed || (x >= left && x <= right && y >= top && y <= bottom);
 }
 
-function Tile({ figure, several }: { figure: RunFigure; several: boolean }) {
-  const { node, name, value, unit } = figure;
-  const title = useName(node, figure.title);
+/** What one node came to; its name above where several have figures, for names of figures alone fit beside each other. */
+export function Figures({ figures, titled }: { figures: readonly RunFigure[]; titled: boolean }) {
+  const title = useName(figures[0]?.node ?? '', figures[0]?.title ?? '');
+  return (
+    <>
+      {titled && (
+        <h3 className="run-summary-node" dir="auto">
+          {title}
+        </h3>
+      )}
+      <ul>
+        {figures.map((figure) => (
+          <Tile key={figure.name} figure={figure} title={title} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Tile({ figure, title }: { figure: RunFigure; title: string }) {
+  const { name, value, unit } = figure;
   const { sign, words, verdict } = figureChange(figure);
   const Sign = SIGNS[sign];
   return (
     <li>
-      <span className="run-summary-name" title={title}>
-        {several ? `${name}, ${title}` : name}
+      <span className="run-summary-name" title={`${name}, ${title}`}>
+        {name}
       </span>
       <span className="run-summary-value">{unit === 'bytes' ? size(value) : figureText(value)}</span>
       {words !== '' && (

@@ -10,7 +10,7 @@ import { kindFrom } from '../../rules/ports';
 import { isActive } from '../../rules/lights';
 import { useCanvas } from '../../state/hooks';
 import { usePicture } from '../../state/picture';
-import { kindStyle } from './colours';
+import { kindStyle } from '../parts/colours';
 import { theEditor } from './editor';
 import type { Wire } from './items';
 import { madeAt } from './Port';

@@ -2,11 +2,11 @@
 
 import { useEffect } from 'react';
 
-import { copyText, pasteText } from '../../document/clipboard';
+import { copyText, pasteText } from '../../rules/clipboard';
 import { removeItems } from '../../document/edits';
 import type { DocPosition } from '../../protocol';
 import { useEditor, type Editor } from './editor';
-import { focusCanvas, focusIsNowhere, focusedIn, isTyping, rootOf } from './focus';
+import { focusCanvas, focusIsNowhere, focusedIn, isTyping, rootOf } from '../parts/focus';
 import { itemOf } from './items';
 import { HEAD, WIDTH } from './size';
 import { announce, type Point } from './stage';

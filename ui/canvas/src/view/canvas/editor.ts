@@ -39,7 +39,7 @@ import { fitting, insertion, whyNot, type Side, type Types } from '../../rules/w
 import type { App } from '../../state/app';
 import { NOTHING, type Selection } from '../../state/state';
 import { run, save } from '../../state/commands';
-import { focusCanvas, focusNode, rootOf } from './focus';
+import { focusCanvas, focusNode, rootOf } from '../parts/focus';
 import { annotationOf, itemOf, parted, type Card, type Wire } from './items';
 import { smooth } from './motion';
 import { cardSize, cardSizes, HEAD, MARGIN, portOffset, WIDTH } from './size';

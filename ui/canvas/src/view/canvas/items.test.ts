@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { deed, doc, opsOf } from '../../document/arbitraries';
+import { deed, doc, opsOf } from '../../arbitraries';
 import { apply, set } from '../../document/ops';
 import { NOTHING } from '../../state/state';
 import type { Doc } from '../../protocol';

@@ -4,7 +4,7 @@ import { useMemo, useRef } from 'react';
 
 import type { DocPosition, NodeTypeInfo } from '../../protocol';
 import { theEditor } from './editor';
-import { nodeElement } from './focus';
+import { nodeElement } from '../parts/focus';
 import type { Card } from './items';
 import { stage, type Point } from './stage';
 import { hideTip } from './tips';

@@ -8,7 +8,7 @@ import { NOTHING } from '../../state/state';
 import { duplicate } from './clipboard';
 import { stop } from './connecting';
 import { useEditor, type Editor } from './editor';
-import { focusIsNowhere, focusedIn, isTyping, rootOf } from './focus';
+import { focusIsNowhere, focusedIn, isTyping, rootOf } from '../parts/focus';
 import { itemOf, parted } from './items';
 import { shortcutFor, type Action, type Scope } from './shortcuts';
 import { announce, stage } from './stage';

@@ -9,7 +9,7 @@ import type { App } from '../../state/app';
 import { useApp } from '../../state/hooks';
 import { begin, stop } from './connecting';
 import { theEditor } from './editor';
-import { rootOf } from './focus';
+import { rootOf } from '../parts/focus';
 import type { Card, Wire } from './items';
 import { stage, type Point } from './stage';
 

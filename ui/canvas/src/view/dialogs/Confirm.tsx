@@ -6,7 +6,7 @@ import { isActive } from '../../rules/lights';
 import { keepMine } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, openDialog } from '../../state/panels';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 
 interface ConfirmProps {
   title: string;

@@ -7,7 +7,7 @@ import type { ExportCode } from '../../protocol';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 
 type Target = ExportCode['target'];
 

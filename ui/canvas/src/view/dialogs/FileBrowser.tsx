@@ -9,8 +9,8 @@ import { size } from '../../rules/wording';
 import type { App } from '../../state/app';
 import { useApp } from '../../state/hooks';
 import { closeDialog, type Browsing } from '../../state/panels';
-import { moveFocus } from '../toolbar/rove';
-import { Dialog } from './Dialog';
+import { moveFocus } from '../parts/rove';
+import { Dialog } from '../parts/Dialog';
 
 interface FileBrowserProps {
   browsing: Browsing;

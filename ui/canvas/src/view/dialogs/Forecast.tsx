@@ -6,7 +6,7 @@ import { nameOf } from '../../rules/ports';
 import type { Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
 import { useCanvas } from '../../state/hooks';
-import { NodeState } from '../StateMark';
+import { NodeState } from '../parts/StateMark';
 import { Estimate } from './Estimate';
 import { useSteps } from './steps';
 

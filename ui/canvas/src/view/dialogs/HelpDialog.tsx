@@ -2,7 +2,7 @@
 
 import { closeDialog } from '../../state/panels';
 import { printed, SHORTCUTS } from '../canvas/shortcuts';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 
 export function HelpDialog() {
   const groups = [...new Set(SHORTCUTS.map(({ group }) => group))];

@@ -9,8 +9,8 @@ import { ago, plural, timeOfDay } from '../../rules/wording';
 import { restore } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
-import { moveFocus } from '../toolbar/rove';
-import { Dialog } from './Dialog';
+import { moveFocus } from '../parts/rove';
+import { Dialog } from '../parts/Dialog';
 import { DifferencePicture } from './DifferencePicture';
 
 type Against = 'before' | 'now';

@@ -5,7 +5,7 @@ import { useId, useState } from 'react';
 import { refused, remark } from '../../rules/names';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 
 export function NameDialog({ kind }: { kind: 'save-as' | 'rename' }) {
   const app = useApp();

@@ -8,8 +8,8 @@ import { score } from '../../rules/search';
 import { ago, plural } from '../../rules/wording';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { closeDialog } from '../../state/panels';
-import { moveFocus } from '../toolbar/rove';
-import { Dialog } from './Dialog';
+import { moveFocus } from '../parts/rove';
+import { Dialog } from '../parts/Dialog';
 
 export function OpenDialog({ only }: { only: 'templates' | null }) {
   const app = useApp();

@@ -3,7 +3,7 @@
 import { closeDialog } from '../../state/panels';
 import { FormEpoch, useFormUndo } from '../inspector/fields/typed';
 import { PipelineParameters } from '../inspector/PipelineParameters';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 
 export function ParametersDialog() {
   const { epoch, onKeyDown } = useFormUndo();

@@ -19,7 +19,7 @@ import { closeDialog, keep, panels, usePanels, type Browsing } from '../../state
 import { browsingFor } from '../inspector/fields/browse';
 import { ValueControl } from '../inspector/fields/controls';
 import { FieldFrame } from '../inspector/fields/FieldFrame';
-import { Dialog } from './Dialog';
+import { Dialog } from '../parts/Dialog';
 import { BriefEstimate } from './Estimate';
 import { FileBrowser } from './FileBrowser';
 import { Forecast } from './Forecast';

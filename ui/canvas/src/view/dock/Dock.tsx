@@ -6,10 +6,10 @@ import type { ReactNode } from 'react';
 import { worst } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
 import { keep, panels, usePanels, type Panels } from '../../state/panels';
-import { moveFocus } from '../toolbar/rove';
+import { moveFocus } from '../parts/rove';
 import { LogPanel } from './LogPanel';
 import { Problems } from './Problems';
-import { Resizer } from './Resizer';
+import { Resizer } from '../parts/Resizer';
 
 type Tab = NonNullable<Panels['dock']>;
 

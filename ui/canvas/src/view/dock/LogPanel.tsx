@@ -11,9 +11,9 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import type { Log } from '../../state/state';
 import { Failure } from '../inspector/NodeResult';
-import { NodeState } from '../StateMark';
+import { NodeState } from '../parts/StateMark';
 import { useLight } from '../canvas/use_light';
-import { copy } from '../copying';
+import { copy } from '../parts/copying';
 import { LogBlock } from './LogBlock';
 
 export function LogPanel() {

@@ -8,9 +8,9 @@ import type { Problem } from '../../protocol';
 import { nameOf } from '../../rules/ports';
 import { sorted } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
-import { moveFocus } from '../toolbar/rove';
-import { AllowFolder } from '../AllowFolder';
-import { ProblemText } from '../ProblemText';
+import { moveFocus } from '../parts/rove';
+import { AllowFolder } from '../parts/AllowFolder';
+import { ProblemText } from '../parts/ProblemText';
 
 const NONE: readonly Problem[] = [];
 

@@ -1,7 +1,7 @@
 /** A node type's documentation. */
 
 import type { NodeTypeInfo, PortInfo } from '../../protocol';
-import { kindStyle } from '../canvas/colours';
+import { kindStyle } from '../parts/colours';
 
 export function AboutNode({ type, name }: { type: NodeTypeInfo | undefined; name: string }) {
   if (!type) return <p className="quiet padded">{name} is not installed here, so nothing is known about it.</p>;

@@ -11,7 +11,7 @@ import { shown } from '../../rules/fields';
 import type { App } from '../../state/app';
 import { useApp, useCanvas } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
-import { Menu, type MenuGroups } from '../toolbar/Menu';
+import { Menu, type MenuGroups } from '../parts/Menu';
 
 interface BindingProps {
   node: string;

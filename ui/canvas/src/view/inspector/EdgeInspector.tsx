@@ -9,7 +9,7 @@ import { kindFrom, nameOf } from '../../rules/ports';
 import { look } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { useViews } from '../../state/views';
-import { kindStyle } from '../canvas/colours';
+import { kindStyle } from '../parts/colours';
 import { FoldButton } from './FoldButton';
 
 export function EdgeInspector({ edge }: { edge: string }) {

@@ -6,7 +6,7 @@ import { own } from '../../document/own';
 import { useApp, useCanvas } from '../../state/hooks';
 import { keep, panels, showPanel, usePanels } from '../../state/panels';
 import type { Destination } from '../../state/state';
-import { Resizer } from '../dock/Resizer';
+import { Resizer } from '../parts/Resizer';
 import { AnnotationInspector } from './AnnotationInspector';
 import { EdgeInspector } from './EdgeInspector';
 import { FormEpoch, useFormUndo } from './fields/typed';

@@ -15,8 +15,8 @@ import { NodeId } from './NodeId';
 import { NodeMode } from './NodeMode';
 import { NodeProblems } from './NodeProblems';
 import { NodeResult } from './NodeResult';
-import { NodeIcon } from '../NodeIcon';
-import { moveFocus } from '../toolbar/rove';
+import { NodeIcon } from '../parts/NodeIcon';
+import { moveFocus } from '../parts/rove';
 
 export function NodeInspector({ id }: { id: string }) {
   const app = useApp();

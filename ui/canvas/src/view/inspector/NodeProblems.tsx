@@ -5,8 +5,8 @@ import { setParameter } from '../../document/edits';
 import { LEFT_OUT } from '../../rules/modes';
 import { pinnedTo, sorted } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
-import { AllowFolder } from '../AllowFolder';
-import { ProblemText } from '../ProblemText';
+import { AllowFolder } from '../parts/AllowFolder';
+import { ProblemText } from '../parts/ProblemText';
 
 export function NodeProblems({ id, fieldsShown }: { id: string; fieldsShown: boolean }) {
   const app = useApp();

@@ -2,7 +2,7 @@ import { createElement } from 'react';
 import { expect, test } from 'vitest';
 
 import { nodeForecast, nodeStatus, runInfo } from '../../testing';
-import { markup } from '../testing';
+import { markup } from '../parts/testing';
 import { NodeResult } from './NodeResult';
 
 function titles(fresh: boolean, made_by: string): string[] {

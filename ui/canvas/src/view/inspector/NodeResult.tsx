@@ -11,8 +11,8 @@ import { ago, sentence, timeOfDay } from '../../rules/wording';
 import { look } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { useViews } from '../../state/views';
-import { copy } from '../copying';
-import { NodeState } from '../StateMark';
+import { copy } from '../parts/copying';
+import { NodeState } from '../parts/StateMark';
 
 export function NodeResult({ id }: { id: string }) {
   const status = useCanvas((s) => own(s.status, id));

@@ -11,7 +11,7 @@ import { isChanged, shown } from '../../rules/fields';
 import { notesOf } from '../../rules/notes';
 import { pinnedTo } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
-import { AllowFolder } from '../AllowFolder';
+import { AllowFolder } from '../parts/AllowFolder';
 import { Binding, BindMenu } from './Binding';
 import { browse } from './fields/browse';
 import { ValueControl } from './fields/controls';

@@ -15,7 +15,7 @@ import { plural } from '../../rules/wording';
 import type { App } from '../../state/app';
 import { useApp, useCanvas } from '../../state/hooks';
 import { closeDialog, openDialog, panels } from '../../state/panels';
-import { Menu } from '../toolbar/Menu';
+import { Menu } from '../parts/Menu';
 import { browse } from './fields/browse';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';

@@ -4,11 +4,11 @@ import { useState } from 'react';
 
 import type { Chart, Charts, PanelInfo } from '../../protocol';
 import { figureText } from '../../rules/runs';
-import { address, useAsked } from './ask';
-import { BARS_WIDTH, isOfCounts, isOfRates, namedBars, roomOf, spokenName, valuesOf } from './charts';
+import { address, useAsked } from '../parts/ask';
+import { BARS_WIDTH, isOfCounts, isOfRates, isReference, namedBars, roomOf, spokenName, valuesOf } from './charts';
 import { ChoiceFields, inQuery, type Chosen } from './Choices';
 import { scale, type Scale } from './scale';
-import { Waiting } from './Waiting';
+import { Waiting } from '../parts/Waiting';
 
 export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelInfo }) {
   const [chosen, setChosen] = useState<Chosen>({});
@@ -54,7 +54,9 @@ export function Figure({ chart }: { chart: Chart }) {
 /** Lines that have one colour in all charts, whichever of them a chart has. */
 const SETS = ['training', 'validation', 'test'];
 
-function colourOf(names: readonly string[], at: number): number {
+function colourOf(chart: Chart, at: number): number | 'reference' {
+  if (isReference(chart, at)) return 'reference';
+  const names = Object.keys(chart.series);
   const name = names[at] ?? '';
   return names.every((each) => SETS.includes(each)) ? SETS.indexOf(name) : at % 6;
 }
@@ -69,7 +71,6 @@ const WIDTH = LEFT + BARS_WIDTH + RIGHT;
 function Plot({ chart }: { chart: Chart }) {
   const lines = chart.kind === 'lines';
   const series = Object.entries(chart.series);
-  const names = Object.keys(chart.series);
   const values = valuesOf(chart);
   const rates = isOfRates(chart);
   const low = lines && !rates ? Math.min(...values, Infinity) : 0;
@@ -96,7 +97,7 @@ function Plot({ chart }: { chart: Chart }) {
         {chart.kind === 'histogram' ? <Histogram chart={chart} x={x} y={y} /> : null}
         {lines &&
           series.map(([name, found], at) => (
-            <Line key={name} number={colourOf(names, at)} x={x} y={y} xs={chart.x} ys={found} />
+            <Line key={name} colour={colourOf(chart, at)} x={x} y={y} xs={chart.x} ys={found} />
           ))}
         {chart.kind !== 'bars' &&
           x.ticks.map((tick) => (
@@ -109,7 +110,7 @@ function Plot({ chart }: { chart: Chart }) {
       {lines && series.length > 0 && (
         <ul className="chart-legend">
           {series.map(([name], at) => (
-            <li key={name} data-series={colourOf(names, at)}>
+            <li key={name} data-series={colourOf(chart, at)}>
               {name}
             </li>
           ))}
@@ -204,19 +205,19 @@ function Histogram({ chart, x, y }: { chart: Chart; x: Scale; y: Scale }) {
 }
 
 interface LineProps {
-  number: number;
+  colour: number | 'reference';
   xs: Chart['x'];
   ys: readonly (number | null)[];
   x: Scale;
   y: Scale;
 }
 
-function Line({ number, xs, ys, x, y }: LineProps) {
+function Line({ colour, xs, ys, x, y }: LineProps) {
   const points = ys.flatMap((value, at) =>
     value === null ? [] : [{ x: x.at(Number(xs[at])), y: y.at(value), value }],
   );
   return (
-    <g data-series={number} className="chart-line">
+    <g data-series={colour} className="chart-line">
       <polyline points={points.map((point) => `${point.x.toFixed(1)},${point.y.toFixed(1)}`).join(' ')} />
       {points.length < 40 &&
         points.map((point) => (

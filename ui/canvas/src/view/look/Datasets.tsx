@@ -5,8 +5,8 @@ import { useState } from 'react';
 
 import type { GalleryItem, PanelInfo, ViewInfo } from '../../protocol';
 import type { View } from '../../rules/views';
-import { moveFocus } from '../toolbar/rove';
-import { address, useAsked } from './ask';
+import { moveFocus } from '../parts/rove';
+import { address, useAsked } from '../parts/ask';
 import { ChartPanel } from './ChartPanel';
 import { DocumentPanel } from './DocumentPanel';
 import { factText } from './facts';
@@ -14,7 +14,7 @@ import { Gallery } from './Gallery';
 import { moved, placeIn, type Move, type Place, type Places } from './place';
 import { TablePanel } from './TablePanel';
 import { VolumeViewer, type Opened } from './volume/VolumeViewer';
-import { Waiting } from './Waiting';
+import { Waiting } from '../parts/Waiting';
 
 /** A dataset that was opened from within another one, as an older version of a table. */
 export interface Step {

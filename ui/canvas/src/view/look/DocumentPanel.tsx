@@ -1,7 +1,7 @@
 /** A file as it is. A page runs no scripts and loads nothing. */
 
 import type { PanelInfo } from '../../protocol';
-import { address } from './ask';
+import { address } from '../parts/ask';
 
 export function DocumentPanel({ dataset, panel }: { dataset: string; panel: PanelInfo }) {
   return (

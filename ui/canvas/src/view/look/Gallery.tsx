@@ -3,17 +3,17 @@
 import { Dices } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 
-import type { GalleryItem, PanelInfo, Picked } from '../../protocol';
+import type { Choices, GalleryItem, PanelInfo, Picked } from '../../protocol';
 import { count } from '../../rules/figures';
 import { stem } from '../../rules/paths';
 import { useViewing } from '../../state/viewing';
 import type { Colours } from '../../volume/colours';
-import { address, useAsked } from './ask';
-import { ChoiceFields, inQuery } from './Choices';
-import { ChannelField, ColourField } from './Fields';
+import { address, useAsked, type Asked } from '../parts/ask';
+import { canShuffle, ChoiceList, inQuery } from './Choices';
+import { ChannelField, ColourField } from '../parts/Fields';
 import { choosing, MOST, PAGE, scrollOf, scrollToTop, useScrollBack, type Move, type Place } from './place';
 import type { Opened } from './volume/VolumeViewer';
-import { Waiting } from './Waiting';
+import { Waiting } from '../parts/Waiting';
 
 interface Props {
   dataset: string;
@@ -23,35 +23,46 @@ interface Props {
   onOpen: (volume: Opened) => void;
 }
 
-export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
-  const { chosen, seed, channel, shown, offset } = place;
-  const list = useRef<HTMLUListElement>(null);
-  const colours = useViewing((s) => s.colours);
+export function Gallery(props: Props) {
+  const { dataset, panel, place } = props;
+  const { chosen, seed, shown, offset } = place;
   const asked = useAsked<Picked>(
     address(dataset, panel.name, 'content', { offset, count: shown, seed, ...inQuery(chosen) }),
   );
+  // They may take a look at all rows, which the first thumbnails must not wait for.
+  const begun = asked.answer !== null || asked.problem !== null;
+  const choices = useAsked<Choices>(begun ? address(dataset, panel.name, 'choices') : null);
+  return <Volumes {...props} asked={asked} choices={choices.answer?.choices ?? []} />;
+}
+
+interface VolumesProps extends Props {
+  asked: Asked<Picked>;
+  choices: Choices['choices'];
+}
+
+export function Volumes({ dataset, panel, place, onMove, onOpen, asked, choices }: VolumesProps) {
+  const { chosen, seed, channel } = place;
+  const list = useRef<HTMLUListElement>(null);
+  const colours = useViewing((s) => s.colours);
   useScrollBack(list, place, onMove);
   const channels = channelsOf(panel.shape);
   const items = asked.answer?.items ?? [];
   const total = asked.answer?.total ?? null;
+  const answered = { ...place, ...whereOf(asked.of, place) };
   return (
     <>
       <div className="look-bar">
-        {/* They may take a look at all rows, which the first thumbnails must not wait for. */}
-        {asked.answer !== null && (
-          <ChoiceFields
-            dataset={dataset}
-            panel={panel.name}
-            chosen={chosen}
-            onChoose={(next) => {
-              onMove(choosing(next));
-            }}
-          />
-        )}
+        <ChoiceList
+          choices={choices}
+          chosen={chosen}
+          onChoose={(next) => {
+            onMove(choosing(next));
+          }}
+        />
         <button
           type="button"
           className="btn"
-          disabled={chosen.order === 'stored'}
+          disabled={!canShuffle(choices, chosen)}
           onClick={() => {
             onMove({ seed: seed + 1, offset: 0 });
           }}
@@ -69,14 +80,23 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
         )}
         <ColourField />
         <span className="quiet look-count" role="status">
-          {asked.answer && shownText(offset, items.length, total)}
+          {asked.answer && shownText(answered.offset, items.length, total)}
         </span>
       </div>
       {asked.answer === null ? (
-        <Waiting asked={asked} />
+        <Waiting
+          asked={asked}
+          onBack={
+            place.offset > 0
+              ? () => {
+                  onMove({ offset: 0 });
+                }
+              : undefined
+          }
+        />
       ) : (
         <>
-          {items.length === 0 && <p className="quiet">{offset === 0 ? 'No volumes.' : 'No more volumes.'}</p>}
+          {items.length === 0 && <p className="quiet">{answered.offset === 0 ? 'No volumes.' : 'No more volumes.'}</p>}
           <ul className="thumbs" ref={list} data-waiting={asked.waiting || undefined}>
             {items.map((item, at) => (
               <li key={item.row}>
@@ -93,7 +113,7 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
             ))}
           </ul>
           <Further
-            place={place}
+            place={answered}
             found={items.length}
             total={total}
             onMove={(to) => {
@@ -105,6 +125,13 @@ export function Gallery({ dataset, panel, place, onMove, onOpen }: Props) {
       )}
     </>
   );
+}
+
+/** Which volumes an answer has: while others are awaited, not those of the place that is gone to. */
+function whereOf(url: string | null, { offset, shown }: Place): Pick<Place, 'offset' | 'shown'> {
+  const asked = new URLSearchParams(url?.split('?')[1]);
+  const [from, most] = [asked.get('offset'), asked.get('count')];
+  return { offset: from === null ? offset : Number(from), shown: most === null ? shown : Number(most) };
 }
 
 /** `48 of 2,000`, on a further page `193 to 384 of 2,000`; without the total where it is unknown. */

@@ -3,7 +3,7 @@
 import { useState } from 'react';
 
 import { closeDialog, type Looking } from '../../state/panels';
-import { Dialog } from '../dialogs/Dialog';
+import { Dialog } from '../parts/Dialog';
 import { Datasets, type Step } from './Datasets';
 
 export function LookDialog({ looking: { title, views, port, row } }: { looking: Looking }) {

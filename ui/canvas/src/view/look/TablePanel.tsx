@@ -6,10 +6,10 @@ import { useRef } from 'react';
 import type { GalleryItem, PanelInfo, TableColumn, TablePage, TableRow } from '../../protocol';
 import { count } from '../../rules/figures';
 import { size } from '../../rules/wording';
-import { address, useAsked } from './ask';
+import { address, useAsked } from '../parts/ask';
 import { ChoiceFields, inQuery } from './Choices';
 import { choosing, scrollOf, useScrollBack, type Move, type Place } from './place';
-import { Waiting } from './Waiting';
+import { Waiting } from '../parts/Waiting';
 
 const PAGE = 50;
 

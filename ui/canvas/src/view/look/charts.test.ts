@@ -128,3 +128,14 @@ test.each<[string, Chart, string]>([
 test('the whole name of a class is the title of its row and of its column', () => {
   expect(drawn(matrix(FACIES)).split(`title="${FACIES[0]}">`)).toHaveLength(3);
 });
+
+test('what mere chance would reach is dashed beside the curves, and a curve never', () => {
+  const roc = chart('lines', { ...ROC, series: { lesion: [0.1, 0.9, 1], chance: [0, 0.5, 1] } });
+  expect(drawn(roc).match(/data-series="[^"]*"/g)).toEqual([
+    'data-series="0"',
+    'data-series="reference"',
+    'data-series="0"',
+    'data-series="reference"',
+  ]);
+  expect(drawn(chart('lines', { ...ROC, series: { lesion: [0, 0.5, 1] } }))).not.toContain('reference');
+});

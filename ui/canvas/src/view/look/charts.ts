@@ -32,6 +32,13 @@ export function isOfRates(chart: Chart): boolean {
   return Math.min(...xs) === 0 && Math.max(...xs) === 1 && ys.length > 0 && ys.every((y) => y >= 0 && y <= 1);
 }
 
+/** Whether a line is what others are held against: the last of several rates, and the diagonal. */
+export function isReference(chart: Chart, at: number): boolean {
+  const lines = Object.values(chart.series);
+  if (lines.length < 2 || at !== lines.length - 1 || !isOfRates(chart)) return false;
+  return lines[at]?.every((value, index) => value === chart.x[index]) ?? false;
+}
+
 /** Whether the heights are numbers of things: there is no volume and a half. */
 export function isOfCounts(chart: Chart): boolean {
   return chart.kind !== 'lines' && valuesOf(chart).every(Number.isInteger);

@@ -6,7 +6,7 @@ import { useMemo, useRef, useState, type KeyboardEvent } from 'react';
 import { byCategory, findTypes } from '../../rules/search';
 import { useCanvas } from '../../state/hooks';
 import { showPanel, usePanels } from '../../state/panels';
-import { categoryStyle } from '../NodeIcon';
+import { categoryStyle } from '../parts/NodeIcon';
 import { CatalogProblems } from './CatalogProblems';
 import { PaletteItem } from './PaletteItem';
 

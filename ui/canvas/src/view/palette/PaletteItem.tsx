@@ -5,10 +5,10 @@ import { useCallback, type MouseEvent } from 'react';
 import type { NodeTypeInfo, PortInfo } from '../../protocol';
 import type { Found } from '../../rules/search';
 import { listed } from '../../rules/wiring';
-import { kindStyle } from '../canvas/colours';
+import { kindStyle } from '../parts/colours';
 import { theEditor } from '../canvas/editor';
 import { useTip } from '../canvas/tips';
-import { NodeIcon } from '../NodeIcon';
+import { NodeIcon } from '../parts/NodeIcon';
 import { startCarrying } from './carry';
 
 export function PaletteItem({ found: { type, why } }: { found: Found }) {

@@ -5,7 +5,7 @@
 
 import type { NodeTypeInfo } from '../../protocol';
 import { theEditor, type Editor } from '../canvas/editor';
-import { rootOf } from '../canvas/focus';
+import { rootOf } from '../parts/focus';
 import { stage, type Point } from '../canvas/stage';
 import { hideTip } from '../canvas/tips';
 

@@ -20,7 +20,7 @@ import { usePanels } from '../../state/panels';
 import { viewsAt } from '../../state/views';
 import type { Picture as Pictured } from '../../protocol';
 import { Control, Zoom } from '../canvas/CanvasControls';
-import { kindColours } from '../canvas/colours';
+import { kindColours } from '../parts/colours';
 import { Floating } from '../canvas/Floating';
 import { Distance, EDGE_TYPES, MOST_ZOOM, NODE_TYPES } from '../canvas/Flow';
 import { annotationOf, cards, wires, type Card, type Wire } from '../canvas/items';

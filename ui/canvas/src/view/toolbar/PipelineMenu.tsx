@@ -24,7 +24,7 @@ import { useApp, useCanvas, useUnsaved, useUntouched } from '../../state/hooks';
 import { openDialog } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
 import { importFile } from '../dialogs/importing';
-import { Menu, type MenuGroups } from './Menu';
+import { Menu, type MenuGroups } from '../parts/Menu';
 
 const SIZE = 14;
 

@@ -15,8 +15,8 @@ import { chosenProfile, run } from '../../state/commands';
 import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { keep, openDialog, usePanels } from '../../state/panels';
 import { printed } from '../canvas/shortcuts';
-import { StateMark } from '../StateMark';
-import { Menu, type MenuGroups } from './Menu';
+import { StateMark } from '../parts/StateMark';
+import { Menu, type MenuGroups } from '../parts/Menu';
 
 export function RunBar() {
   const shown = useCanvas((s) => s.run);
@@ -183,17 +183,18 @@ function Progress({ run: shown }: { run: RunInfo }) {
       >
         <span role="status">{shown.cancelling ? 'Cancelling' : RUN_WORDS[shown.state]}</span>
       </StateMark>
-      <span className="run-figure" data-testid="run-elapsed">
+      <span className="run-figure roomy-only" data-testid="run-elapsed">
         {duration(Math.floor(elapsed(shown, now)))}
       </span>
       {total > 0 && (
         <span className="run-figure" data-testid="run-tasks">
-          {finished}/{total} nodes
+          {finished}/{total}
+          <span className="roomy-word"> nodes</span>
         </span>
       )}
       {failed > 0 && <span className="run-failed">{failed} failed</span>}
       {shown.limit !== '' && (
-        <span className="run-figure" title={`It is stopped at ${shown.limit}`}>
+        <span className="run-figure roomy-only" title={`It is stopped at ${shown.limit}`}>
           of {shown.limit}
         </span>
       )}
@@ -244,7 +245,13 @@ function CancelButton({ run: shown }: { run: RunInfo }) {
       }}
     >
       {cancelling ? <Ban size={14} aria-hidden /> : <Square size={12} aria-hidden />}
-      {cancelling ? 'Cancelling…' : 'Cancel run'}
+      {cancelling ? (
+        'Cancelling…'
+      ) : (
+        <span>
+          Cancel<span className="roomy-word"> run</span>
+        </span>
+      )}
     </button>
   );
 }
@@ -257,7 +264,7 @@ function Result({ run: shown }: { run: RunInfo }) {
       <StateMark state={state} sign={<span className="run-dot" aria-hidden />}>
         <span role="status">{RUN_WORDS[state]}</span>
       </StateMark>
-      {ended !== null && <span className="run-figure">{duration(elapsed(shown, ended))}</span>}
+      {ended !== null && <span className="run-figure roomy-only">{duration(elapsed(shown, ended))}</span>}
       <Older run={shown} />
       <OwnValues run={shown} />
       <a href={runAddress(run_id)}>Open run</a>

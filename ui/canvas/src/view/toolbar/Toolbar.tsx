@@ -47,7 +47,8 @@ function SaveButton() {
         save(app);
       }}
     >
-      <Save size={15} aria-hidden /> Save
+      <Save size={15} aria-hidden />
+      <span className="roomy-word">Save</span>
     </button>
   );
 }

@@ -7,7 +7,7 @@
 import { createContext, useContext, useState, type KeyboardEvent } from 'react';
 
 import { useApp } from '../../../state/hooks';
-import { isTyping } from '../../canvas/focus';
+import { isTyping } from '../../parts/focus';
 
 /** Counts undos made from within a form: what was being typed is over then, and the document shows again. */
 export const FormEpoch = createContext(0);

@@ -10,7 +10,7 @@ import { isSigned, mapFor, type Colours } from '../../../volume/colours';
 import type { View } from '../../../volume/planes';
 import { aboutZero, ranges, type Range, type Ranges } from '../../../volume/ranges';
 import { centre, inside, isWhole, storedPlace, valueAt, type Place, type Volume } from '../../../volume/volume';
-import { ChannelField, ColourField, SelectField } from '../Fields';
+import { ChannelField, ColourField, SelectField } from '../../parts/Fields';
 import { figure } from './figure';
 import { Stage } from './Stage';
 import { WHOLE_BYTES } from './useVolume';

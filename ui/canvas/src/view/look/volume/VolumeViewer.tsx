@@ -4,8 +4,8 @@ import { ArrowLeft, ChevronLeft, ChevronRight, Download } from 'lucide-react';
 import { useEffect, useRef } from 'react';
 
 import type { GalleryItem, PanelInfo } from '../../../protocol';
-import { address } from '../ask';
-import { Problem } from '../Waiting';
+import { address } from '../../parts/ask';
+import { Problem } from '../../parts/Waiting';
 import { OpenedVolume } from './OpenedVolume';
 import { useVolume } from './useVolume';
 

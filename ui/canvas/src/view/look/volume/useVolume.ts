@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 
 import { Arrival, formOf, type Form } from '../../../volume/arrival';
 import type { Volume } from '../../../volume/volume';
-import { address, ask, refusalOf, type Refusal } from '../ask';
+import { address, ask, refusalOf, type Refusal } from '../../parts/ask';
 
 /** What is sent whole; of a larger volume every n-th voxel comes. So much of the browser's memory it may take. */
 export const WHOLE_BYTES = 512 << 20;

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { brokenLaw, canonical, deed, doc, after } from './arbitraries';
+import { brokenLaw, canonical, deed, doc, after } from '../arbitraries';
 import { copyText, pasteText } from './clipboard';
-import { end } from './ends';
-import { isId } from './ids';
-import { apply, EMPTY } from './ops';
+import { end } from '../document/ends';
+import { isId } from '../document/ids';
+import { apply, EMPTY } from '../document/ops';
 
 const chosen = fc.array(fc.nat(1000), { maxLength: 8 });
 

@@ -4,9 +4,9 @@ import { createElement, type ReactNode } from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { createStore } from 'zustand/vanilla';
 
-import type { App } from '../state/app';
-import { AppContext } from '../state/hooks';
-import { INITIAL, type State } from '../state/state';
+import type { App } from '../../state/app';
+import { AppContext } from '../../state/hooks';
+import { INITIAL, type State } from '../../state/state';
 
 export function markup(view: ReactNode, state: Partial<State> = {}): string {
   const app = { store: createStore(() => ({ ...INITIAL, ...state })) } as unknown as App;

@@ -2,9 +2,9 @@
 
 import { CircleAlert, Info, TriangleAlert } from 'lucide-react';
 
-import type { Problem } from '../protocol';
-import { sorted } from '../rules/problems';
-import { sentence } from '../rules/wording';
+import type { Problem } from '../../protocol';
+import { sorted } from '../../rules/problems';
+import { sentence } from '../../rules/wording';
 
 const SIGNS = { error: CircleAlert, warning: TriangleAlert, info: Info } as const;
 const SHOWN_IN_TIP = 5;

@@ -3,7 +3,7 @@
 import { CircleQuestionMark } from 'lucide-react';
 import type { CSSProperties } from 'react';
 
-import type { NodeTypeInfo } from '../protocol';
+import type { NodeTypeInfo } from '../../protocol';
 
 /** `type` undefined: a node whose type is not installed. */
 export function NodeIcon({ type, size }: { type: NodeTypeInfo | undefined; size: number }) {

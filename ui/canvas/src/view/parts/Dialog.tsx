@@ -3,7 +3,7 @@
 import { X } from 'lucide-react';
 import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from 'react';
 
-import { rootOf } from '../canvas/focus';
+import { rootOf } from './focus';
 
 interface DialogProps {
   title: string;

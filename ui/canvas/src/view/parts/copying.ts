@@ -1,6 +1,6 @@
 /** Copying a text at the press of a button. */
 
-import type { App } from '../state/app';
+import type { App } from '../../state/app';
 
 /** Copies `text` and says `done`, or where the browser refuses what to do `instead`. */
 export async function copy(app: App, text: string, done: string, instead: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 
-import { App } from '../state/app';
+import { App } from '../../state/app';
 import { copy } from './copying';
 
 afterEach(() => {

@@ -20,7 +20,7 @@ import {
   type LucideIcon,
 } from 'lucide-react';
 
-import type { LightState } from '../rules/lights';
+import type { LightState } from '../../rules/lights';
 
 export const STATE_ICONS: Readonly<Record<LightState, LucideIcon>> = {
   idle: CircleDashed,

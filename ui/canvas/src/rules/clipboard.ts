@@ -10,11 +10,11 @@ import {
   type JsonValue,
   type Op,
 } from '../protocol';
-import { readBy } from '../rules/checks';
-import { COLOURS, LEAST_SIZE } from './annotations';
-import { edgeKey, end, nextOrder, written } from './ends';
-import { freeId, isId, marked } from './ids';
-import { orderedNodes, set } from './ops';
+import { readBy } from './checks';
+import { COLOURS, LEAST_SIZE } from '../document/annotations';
+import { edgeKey, end, nextOrder, written } from '../document/ends';
+import { freeId, isId, marked } from '../document/ids';
+import { orderedNodes, set } from '../document/ops';
 
 const FORMAT = 'voxelflow-nodes';
 

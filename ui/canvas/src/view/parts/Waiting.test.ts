@@ -1,12 +1,12 @@
 import { createElement } from 'react';
 import { expect, test } from 'vitest';
 
-import { markup, texts } from '../testing';
+import { markup, texts } from './testing';
 import { Refusal, type Asked } from './ask';
 import { Waiting } from './Waiting';
 
 function asked(problem: Refusal | null): Asked<unknown> {
-  return { answer: null, problem, waiting: problem === null, again: () => undefined };
+  return { answer: null, of: null, problem, waiting: problem === null, again: () => undefined };
 }
 
 test('a problem can be asked about again, and a page that is not there left', () => {

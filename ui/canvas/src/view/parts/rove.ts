@@ -1,6 +1,6 @@
 /** Lists and menus by keyboard: arrows, Home and End go from item to item. */
 
-import { focusedIn } from '../canvas/focus';
+import { focusedIn } from './focus';
 
 /** Move the focus among the items of `list` as `key` says; gives whether it said so. */
 export function moveFocus(list: HTMLElement | null, selector: string, key: string): boolean {

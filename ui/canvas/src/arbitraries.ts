@@ -2,11 +2,19 @@
 
 import fc from 'fast-check';
 
-import type { Doc, DocPosition, JsonValue, NodeTypeInfo, Op, PortInfo } from '../protocol';
-import { reaches, whyNot, type Types } from '../rules/wiring';
-import { addAnnotation, COLOURS, framed, moveAnnotations, placeAnnotation, setColour, setText } from './annotations';
-import { arranged } from './arrange';
-import { copyText, pasteText } from './clipboard';
+import type { Doc, DocPosition, JsonValue, NodeTypeInfo, Op, PortInfo } from './protocol';
+import { reaches, whyNot, type Types } from './rules/wiring';
+import {
+  addAnnotation,
+  COLOURS,
+  framed,
+  moveAnnotations,
+  placeAnnotation,
+  setColour,
+  setText,
+} from './document/annotations';
+import { arranged } from './document/arrange';
+import { copyText, pasteText } from './rules/clipboard';
 import {
   addNode,
   changeId,
@@ -22,9 +30,9 @@ import {
   setPipelineParameter,
   setPolicy,
   setTitle,
-} from './edits';
-import { edgeKey, end, nextOrder, written } from './ends';
-import { apply, EMPTY } from './ops';
+} from './document/edits';
+import { edgeKey, end, nextOrder, written } from './document/ends';
+import { apply, EMPTY } from './document/ops';
 
 function portOf(name: string, kinds: string[], required = true): PortInfo {
   return { name, kinds, required, help: '' };

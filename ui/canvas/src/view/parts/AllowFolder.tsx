@@ -2,10 +2,10 @@
 
 import { FolderCheck } from 'lucide-react';
 
-import type { Problem } from '../protocol';
-import { pathAt } from '../rules/paths';
-import { useCanvas } from '../state/hooks';
-import { openDialog } from '../state/panels';
+import type { Problem } from '../../protocol';
+import { pathAt } from '../../rules/paths';
+import { useCanvas } from '../../state/hooks';
+import { openDialog } from '../../state/panels';
 
 /** What the engine reports of such a path. */
 const OUTSIDE = 'VF308';

@@ -20,6 +20,8 @@ export class Refusal extends Error {
   constructor(
     message: string,
     readonly hint: string,
+    /** Whether the same question may have an answer in a moment. */
+    readonly passing = false,
   ) {
     super(message);
   }
@@ -31,16 +33,19 @@ export async function ask(url: string, signal: AbortSignal): Promise<Response> {
     response = await fetch(url, { signal, credentials: 'same-origin' });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new Refusal('The app does not answer.', 'Is it still running?');
+    throw new Refusal('The app does not answer.', 'Is it still running?', true);
   }
   if (response.ok) return response;
   const said = (await response.json().catch(() => ({}))) as { message?: string; hint?: string };
-  throw new Refusal(said.message ?? `The app answered with status ${response.status}.`, said.hint ?? '');
+  const message = said.message ?? `The app answered with status ${response.status}.`;
+  throw new Refusal(message, said.hint ?? '', response.status >= 500);
 }
 
 export interface Asked<T> {
   /** The latest answer; while another one is on its way that of before. */
   readonly answer: T | null;
+  /** The address that it is of. */
+  readonly of: string | null;
   readonly problem: Refusal | null;
   readonly waiting: boolean;
   /** Ask once more, as after a problem. */
@@ -76,7 +81,8 @@ export function useAsked<T>(url: string | null): Asked<T> {
     setFound({ url: null, answer: null, problem: null });
     setTurn(turn + 1);
   };
-  return { answer: found.answer, problem: found.problem, waiting: url !== null && found.url !== url, again };
+  const waiting = url !== null && found.url !== url;
+  return { answer: found.answer, of: found.url, problem: found.problem, waiting, again };
 }
 
 export function refusalOf(error: unknown): Refusal {

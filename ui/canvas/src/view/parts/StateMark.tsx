@@ -2,8 +2,8 @@
 
 import { createElement, type ReactNode } from 'react';
 
-import type { RunInfo } from '../protocol';
-import { STATE_WORDS, type LightState } from '../rules/lights';
+import type { RunInfo } from '../../protocol';
+import { STATE_WORDS, type LightState } from '../../rules/lights';
 import { STATE_ICONS } from './state_icons';
 
 interface Props {

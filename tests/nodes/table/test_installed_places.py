@@ -1,0 +1,184 @@
+"""Tables at addresses of an installed package, whose `Place` is neither a local folder nor an object store."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import deltalake
+import numpy as np
+import pytest
+from building import box, pipeline
+from delta_tables import context, exactly, ids, shards
+from installed_package import install
+from running import Runner
+from shelf_place import ShelfPlace, folder_of
+
+import voxelflow
+from engine.errors import TableConflict, UsageError
+from engine.storage import is_url, parse_url
+from engine.storage.objects import RemotePath
+from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
+from engine.storage.schemes import installed_places
+from engine.store.runs import RunStore
+from engine.workspace import Workspace
+from nodes.inspect_dataset import inspect_dataset
+from nodes.optimize_delta import optimize_delta
+from nodes.parquet_to_delta import parquet_to_delta
+from nodes.table import commit
+from nodes.table.commit import table_writer
+from nodes.table.log import LAST_CHECKPOINT, LOG
+from nodes.table.log_checkpoint import make_checkpoint
+from nodes.table.snapshot import open_table
+from nodes.testing import table as laws
+from nodes.testing.place import PlaceConformance
+from nodes.testing.table import TableConformance
+
+SMALL = {"target_file_mb": 1, "min_fill": 1.0}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty shelf, with the package installed that knows such addresses."""
+    entries = "shelf = shelf_place:ShelfPlace\nlocked = shelf_place:refuse\nbare = shelf_place:none"
+    site = install(tmp_path / "site", entries, "voxelflow.places", shelf_package="")
+    monkeypatch.syspath_prepend(site)
+    (tmp_path / "shelves").mkdir()
+    monkeypatch.setenv("SHELF", str(tmp_path / "shelves"))
+    installed_places.cache_clear()
+    yield "shelf://mine"
+    installed_places.cache_clear()
+
+
+class TestShelfPlace(PlaceConformance):
+    @pytest.fixture
+    def place(self, shelf: str) -> Place:
+        return place_at(f"{shelf}/a place")
+
+
+@pytest.mark.slow
+class TestTablesOnAShelf(TableConformance):
+    @pytest.fixture
+    def folder(self, shelf: str, monkeypatch: pytest.MonkeyPatch) -> str:
+        """delta-rs, which reads the tables back, is told where the files are."""
+        monkeypatch.setattr(laws, "DeltaTable", lambda url, **options: deltalake.DeltaTable(folder_of(url), **options))
+        write = deltalake.write_deltalake
+        monkeypatch.setattr(laws, "write_deltalake", lambda url, *rows, **how: write(folder_of(url), *rows, **how))
+        return shelf
+
+
+def test_a_package_makes_the_places_of_its_scheme(shelf: str) -> None:
+    assert is_url(shelf)
+    for spelling in ("shelf://mine/Some Folder", "SHELF://mine/Some Folder/"):
+        place = place_at(spelling)
+        assert isinstance(place, ShelfPlace)
+        assert str(place) == "shelf://mine/Some Folder"
+    assert place.local_folder is None
+    assert parse_url(shelf).holds(parse_url(f"{shelf}/below"))
+    assert isinstance(place_at("s3://bucket/folder"), RemotePlace)
+    assert isinstance(place_at("folder"), LocalPlace)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("locked://a/b", "the package shelf_package cannot open locked://a/b: RuntimeError: the shelf is locked"),
+        ("bare://a/b", "the package shelf_package cannot open bare://a/b: it gave no Place but a str"),
+        ("other://a/b", "other://a/b: Voxelflow does not read other:// addresses"),
+        ("shelf://me:secret@mine/b", "a shelf:// address holds a user, a query or a fragment"),
+        ("shelf://mine/../b", "shelf://mine/../b is not the address of a place in object storage"),
+    ],
+)
+def test_an_address_that_names_no_place_is_refused(shelf: str, url: str, why: str) -> None:
+    with pytest.raises(UsageError) as found:
+        place_at(url)
+    assert found.value.message == why
+
+
+def test_the_nodes_of_tables_run_there_and_what_cannot_is_refused_by_name(shelf: str, tmp_path: Path) -> None:
+    parts, url = shards(tmp_path / "p", 2, 2, 2), f"{shelf}/table"
+    table = parquet_to_delta(parts, table=url, ctx=context(tmp_path, "table"))
+    packed = optimize_delta(table, **SMALL, ctx=context(tmp_path, "optimize"))
+    assert (table.uri, table.files, packed.uri, packed.files, packed.count) == (url, 3, url, 1, 6)
+    for version in (table.version, packed.version):
+        exactly(str(folder_of(url)), ids(0, 6), version)
+    with pytest.raises(UsageError, match=f"InspectDataset reads local folders, and {url}"):
+        inspect_dataset(packed, ctx=context(tmp_path, "inspect"))
+    with pytest.raises(UsageError, match="a table in object storage is not vacuumed"):
+        optimize_delta(packed, vacuum=True, ctx=context(tmp_path, "vacuum"))
+    with pytest.raises(UsageError, match="a table in place lies in the Parquet folder"):
+        parquet_to_delta(parts, table=url, mode="in_place", ctx=context(tmp_path, "in place"))
+    with pytest.raises(UsageError, match="at shelf:// addresses, which an installed package brings"):
+        RemotePath.at(f"{shelf}/table/a.parquet").read()
+
+
+def test_of_two_who_make_the_table_one_succeeds(shelf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, url = shards(tmp_path / "p", 2, 3), f"{shelf}/table"
+    made = parquet_to_delta(dataset, table=url, ctx=context(tmp_path))
+    columns, empty = open_table(url).columns, tmp_path / "empty"
+    empty.mkdir()
+    with table_writer(place_at(url), context(tmp_path)) as writer:
+        with pytest.raises(TableConflict, match="another program just made the table shelf://mine/table"):
+            writer.create(made.spec, columns)
+        with monkeypatch.context() as patch:
+            # Between the look at the log and the commit.
+            patch.setattr(commit, "log_copy", lambda place: nullcontext(empty))
+            with pytest.raises(TableConflict, match="another program committed to the table shelf://mine/table first"):
+                writer.create(made.spec, columns)
+    exactly(str(folder_of(url)), ids(0, 5))
+
+
+def test_a_checkpoint_is_made_there_and_read(shelf: str, tmp_path: Path) -> None:
+    url = f"{shelf}/table"
+    for count in (1, 2, 3):
+        made = parquet_to_delta(shards(tmp_path / "p", *[2] * count), table=url, ctx=context(tmp_path, f"{count}"))
+    place = place_at(url)
+    assert make_checkpoint(place, made.version, every=1)
+    assert json.loads(bytes(place.read(f"{LOG}/{LAST_CHECKPOINT}")))["version"] == made.version
+    for version in range(made.version):
+        place.delete(f"{LOG}/{version:020d}.json")
+    assert sum(file.rows for file in open_table(url).files) == 6
+    exactly(str(folder_of(url)), ids(0, 6))
+
+
+def test_nothing_is_reserved_where_the_place_has_no_reservation(shelf: str) -> None:
+    assert place_at(shelf).reservation("1", Path("/here")) is None
+
+
+@pytest.mark.slow
+@pytest.mark.own_processes
+def test_a_whole_pipeline_runs_there(
+    shelf: str, tmp_path: Path, workspace: Workspace, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, url = tmp_path / "npy", f"{shelf}/table"
+    folder.mkdir()
+    for number in range(6):
+        np.save(folder / f"{number}.npy", np.full((4, 3, 2), number, np.float32))
+    support = Path(__file__).parents[2] / "support"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), str(support)]))
+    monkeypatch.setenv("VOXELFLOW_DATA_ROOTS", os.pathsep.join([str(tmp_path), shelf]))
+    document = pipeline(
+        box("files", "VolumeFolder", folder=str(folder)), box("parts", "NumpyToParquet"),
+        box("table", "ParquetToDelta", table="${place}"), box("small", "OptimizeDelta"),
+        wires="files.out>parts.files parts.out>table.parquet table.out>small.table",
+        place=url,
+    )  # fmt: skip
+    runner = Runner(voxelflow.catalog(workspace), workspace, store)
+    run, tasks = runner.run(document)
+    assert run.state == "done", run.error
+    assert tasks["small"].outputs["out"].uri == url
+    assert deltalake.DeltaTable(folder_of(url)).to_pyarrow_table().num_rows == 6
+    _, tasks = runner.run(document)
+    assert {task.state for task in tasks.values()} == {"cached"}
+
+    looked_at = pipeline(*document.nodes, box("look", "InspectDataset"), place=url, wires=(
+        "files.out>parts.files parts.out>table.parquet table.out>small.table small.out>look.dataset"
+    ))  # fmt: skip
+    run, tasks = runner.run(looked_at)
+    assert run.state == "failed"
+    failure = tasks["look"].failure
+    assert failure is not None
+    assert f"InspectDataset reads local folders, and {url}" in failure["message"]

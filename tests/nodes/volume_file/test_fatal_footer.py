@@ -1,0 +1,146 @@
+"""Footers for which pyarrow would end the process are refused, and those that are right are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import Schema
+
+from engine.errors import DataError
+from nodes.table.constraints import _batches
+from nodes.volume_file.fatal_footer import refuse_fatal
+from nodes.volume_file.rewrite import read_metadata
+
+EACH_BIT = """
+import sys
+from pathlib import Path
+from deltalake import Schema
+from engine.errors import DataError
+from nodes.table.constraints import _batches
+from nodes.volume_file.fatal_footer import refuse_fatal
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+path, first, end = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+whole = path.read_bytes()
+columns = Schema.from_arrow(pq.read_schema(path))
+said = set()
+
+def is_refused(metadata):
+    try:
+        refuse_fatal(metadata)
+    except pa.ArrowException as exc:
+        said.update(word for word in ("histogram", "of type") if word in str(exc))
+        return True
+    return False
+
+for bit in range(first, end):
+    data = bytearray(whole)
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    path.with_name("bit").write_text(str(bit))
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, UnicodeDecodeError, pa.ArrowException):
+        metadata = None
+    if metadata is not None and not is_refused(metadata):
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        [group.column(place).statistics for group in groups for place in range(group.num_columns)]
+    try:
+        list(_batches(path, ["x"], columns))
+    except DataError as exc:
+        assert str(path) in exc.message
+assert said == {"histogram", "of type"}, said
+"""
+
+
+THOSE_THAT_END_IT = """
+import sys
+from pathlib import Path
+from engine.errors import VoxelflowError
+from nodes.foreign_tables.sample import find_roles
+from nodes.foreign_tables.table_parameters import TableParameters
+from nodes.foreign_tables.tables import any_table
+from nodes.parquet_folder import _part, _said_by_footers
+from nodes.volume_file.fatal_footer import refuse_fatal
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+path = Path(sys.argv[1])
+whole = path.read_bytes()
+footer = int.from_bytes(whole[-8:-4], "little")
+refused = 0
+for bit in range((len(whole) - 8 - footer) * 8, (len(whole) - 8) * 8):
+    data = bytearray(whole)
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    try:
+        refuse_fatal(pq.read_metadata(path))
+        continue
+    except (OSError, UnicodeDecodeError):
+        continue
+    except pa.ArrowException:
+        refused += 1
+    assert _said_by_footers(path.parent, [path.name], 1)["rows"] is None
+    for take in (
+        lambda: _part(path.parent, path.name, None),
+        lambda: find_roles(any_table(str(path.parent)), TableParameters(str(path.parent))),
+    ):
+        try:
+            take()
+        except VoxelflowError as exc:
+            assert path.name in exc.message, exc.message
+        else:
+            raise AssertionError(f"bit {bit} was taken")
+assert refused > 10, refused
+"""
+
+
+@pytest.mark.slow
+def test_files_of_other_programs_with_such_footers_are_named_where_they_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = {"id": ["a", "b"], "label": pa.array([0, 1], pa.float32()), "volume": [b"1234", b"5678"]}
+    pq.write_table(pa.table(rows), path, compression="none", store_schema=False)
+    done = subprocess.run(
+        [sys.executable, "-c", THOSE_THAT_END_IT, str(path)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_no_flipped_bit_ends_the_process_once_it_is_asked_or_the_process_that_checks_constraints(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1, None] * 4}), path, compression="none", store_schema=False)
+    data = path.read_bytes()
+    footer = int.from_bytes(data[-8:-4], "little")
+    bits = [str((len(data) - 8 - footer) * 8), str((len(data) - 8) * 8)]
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_BIT, str(path), *bits], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"bit {(tmp_path / 'bit').read_text()} of {bits}: {done.stderr}"
+
+
+@pytest.mark.parametrize("groups", [0, 1, 5])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_sound_footer_is_not_refused(groups: int, compression: str) -> None:
+    table = pa.table({"id": [f"{n}" for n in range(8 * groups)], "of": pa.array([[1.0, 2.0]] * 8 * groups)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=8, compression=compression)
+    refuse_fatal(pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata)
+
+
+def test_a_damaged_name_of_a_column_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"label": [1.0]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"label", b"lab\xf8l"))
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read: 'utf-8' codec"):
+        read_metadata(path, path.stat().st_size)
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read: 'utf-8' codec"):
+        list(_batches(path, ["label"], Schema.from_arrow(pa.schema([("label", pa.float64())]))))
