@@ -325,7 +325,7 @@ def price_of(profile: Profile, workspace: Workspace) -> tuple[HourPrice | None, 
             sources = dict.fromkeys(filter(None, (found.source, also.source)))
             found = replace(found, date=date, source=" and ".join(sources))
         found = replace(found, of=profile.machines_text + " on the spot market" * profile.spot)
-    units = (profile.dbu_per_hour or 0.0) * (machines or 1)
+    units = profile.units_of(executors or 0) or 0.0
     return replace(found, units=units, unit_price=profile.price_per_dbu, machines=machines), ""
 
 

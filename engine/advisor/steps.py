@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     values: float
 
     def times(self, others: Terms) -> float:
-        """The sum of the products."""
+        """The sum of the products: seconds, where one of the two counts and the other has the seconds of each."""
         return sum(a * b for a, b in zip(self, others, strict=True))
 
 

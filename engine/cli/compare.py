@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.cli.screen import say, table
-from engine.history.comparison import Row, duration_rows, final_rows, labels, last_of_curves, parameter_rows
+from engine.history.comparison import (
+    Row,
+    duration_rows,
+    final_rows,
+    labels,
+    last_of_curves,
+    parameter_rows,
+    shared_name,
+)
 from engine.history.details import Details, read_details
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -16,7 +24,10 @@ def compare(workspace: Workspace, store: RunStore, names: Sequence[str], *, ever
     """Print the parameters that differ, or all with `everything`, then figures and durations."""
     runs, parameters, figures, durations = _read(workspace, store, names, everything=everything)
     head = labels(runs)
-    table(("", *head), [("state", *(d.run.state for d in runs)), ("profile", *(d.run.profile for d in runs))])
+    table(
+        (shared_name(runs), *head),
+        [("state", *(d.run.state for d in runs)), ("profile", *(d.run.profile for d in runs))],
+    )
     say("")
     if parameters:
         table(("node", "parameter", *head), [(row.where, row.name, *row.values) for row in parameters])

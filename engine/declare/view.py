@@ -103,11 +103,13 @@ class Chart(_Frozen):
     """Numbers to draw.
 
     "bars": one bar for each of `x`, of a height in the only series. "histogram": the same, `x` are the edges of the
-    bins, one more than values. "lines": series over `x`. "matrix": series are rows, `x` the columns.
+    bins, one more than values. "lines": series over `x`. "matrix": series are rows, `x` the columns. "scatter": a point
+    for each of `x`, at a height in the only series; both are of one quantity, so the axes have the same range, and a
+    line is where they are equal.
     """
 
     title: str
-    kind: Literal["bars", "histogram", "lines", "matrix"]
+    kind: Literal["bars", "histogram", "lines", "matrix", "scatter"]
     x: tuple[float | str, ...]
     series: Mapping[str, tuple[float | None, ...]]
     x_title: str = ""

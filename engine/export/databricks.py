@@ -191,15 +191,18 @@ def _price(profile: Profile, machines: int) -> float | None:
 
 def _counted(profile: Profile, machines: int) -> str:
     """What that price is made of."""
-    units = f"{profile.dbu_per_hour or 0:g} units at {profile.price_per_dbu or 0:g}"
+    unit = f"at {profile.price_per_dbu or 0:g}"
+    units, whose = f"{profile.dbu_per_hour or 0:g} units {unit}", f"for each of {machines}"
+    if profile.executor_dbu_per_hour is not None:
+        units, whose = f"{profile.units_of(machines - 1) or 0:g} units {unit}", "for all"
     if profile.price_per_hour is None:
         of = f"{plural(machines, 'machines')} at {profile.machine_price or 0:g}"
         if machines > 1 and profile.executor_machine not in ("", profile.machine):
             of = f"the driver at {profile.machine_price or 0:g}, {plural(machines - 1, 'executors')}"
             of += f" at {profile.executor_price or 0:g}"
-        return f"{of} and {units} each"
+        return f"{of} and {units} {'each' if profile.executor_dbu_per_hour is None else whose}"
     whole = f"{profile.price_per_hour:g} for all machines"
-    return whole if profile.price_per_dbu is None else f"{whole}, and {units} for each of {machines}"
+    return whole if profile.price_per_dbu is None else f"{whole}, and {units} {whose}"
 
 
 def _autoscale(profile: Profile) -> dict[str, int]:

@@ -35,9 +35,17 @@ class Row:
 
 
 def labels(runs: Sequence[Details]) -> list[str]:
-    """Labels of runs, as `3a0f75 quickstart`; where two would be alike, their whole ids."""
-    short = [f"{short_id(d.run.run_id)} {_shortened(d.run.pipeline)}" for d in runs]
+    """Labels of runs, as `3a0f75 quickstart`, without a name that all share; where two would be alike, whole ids."""
+    ids = [short_id(d.run.run_id) for d in runs]
+    names = ["" if shared_name(runs) else f" {_shortened(d.run.pipeline)}" for d in runs]
+    short = [f"{run}{name}" for run, name in zip(ids, names, strict=True)]
     return [d.run.run_id if short.count(label) > 1 else label for d, label in zip(runs, short, strict=True)]
+
+
+def shared_name(runs: Sequence[Details]) -> str:
+    """The name of the pipeline that all runs are of, at most 30 characters of it; "" where they are of several."""
+    names = {d.run.pipeline for d in runs}
+    return _shortened(names.pop()) if len(names) == 1 else ""
 
 
 # --- parameters --------------------------------------------------------------------------------

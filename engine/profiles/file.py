@@ -43,6 +43,8 @@ from engine.storage.files import read_document
 from engine.storage.io_errors import remedy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MASTER = re.compile(r"local(\[|-cluster\[|$)|spark://|k8s:|sc://|yarn$|databricks$")
+"""How masters begin. A session refuses sc:// with a reason of its own."""
 _UNITS = {"": 1, "b": 1} | {
     unit: base**power
     for power, letter in enumerate("kmgt", start=1)
@@ -226,6 +228,8 @@ def _master(value: object, _: Path) -> dict[str, Any]:
         raise _Wrong("must be the address of a Spark master", example)
     if text_holds_secret(value):
         raise _Wrong("holds a password", SECRETS_BELONG)
+    if not _MASTER.match(value.strip()):
+        raise _Wrong(f"{value.strip()!r} is no Spark master", example)
     return {"master": value.strip()}
 
 
@@ -367,7 +371,8 @@ def to_toml(profile: Profile) -> str:
         fields.append(("price_per_hour", profile.price_per_hour))
     if profile.price_per_dbu is not None:
         fields.append(("price_per_dbu", profile.price_per_dbu))
-        if profile.dbu_per_hour is not None:
+        # Where driver and executors differ, both are from the table.
+        if profile.dbu_per_hour is not None and profile.executor_dbu_per_hour is None:
             fields.append(("dbu_per_hour", profile.dbu_per_hour))
     if profile.currency and re.fullmatch(r"[A-Z]{3}", profile.currency):
         fields.append(("currency", profile.currency))

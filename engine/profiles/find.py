@@ -226,9 +226,16 @@ def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[
         )
     if fields.get("price_per_dbu") is None or fields.get("dbu_per_hour") is not None:
         return {}
-    machine = str(fields.get("machine", "")).partition("@")[0]
+    out = {"dbu_per_hour": _units_of(name, file, str(fields.get("machine", "")))}
+    if "executor_machine" in fields:
+        out["executor_dbu_per_hour"] = _units_of(name, file, fields["executor_machine"])
+    return out
+
+
+def _units_of(name: str, file: ProfilesFile, key: str) -> float:
+    machine = key.partition("@")[0]
     if (known := dbu_table().get(machine.casefold())) is not None:
-        return {"dbu_per_hour": known.dbu_per_hour}
+        return known.dbu_per_hour
     of = f"of {machine} " if machine else ""
     raise UsageError(
         f"{file.path}: profile {name}, price_per_dbu: how many units an hour {of}takes is not known",

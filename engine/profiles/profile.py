@@ -61,6 +61,8 @@ class Profile(BaseModel):
     """
     dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """The units that an hour of each machine takes."""
+    executor_dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """What the table of units says of an hour of `executor_machine`; None where `dbu_per_hour` is that of all."""
     currency: str = ""
     """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where none is given."""
     stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -90,9 +92,15 @@ class Profile(BaseModel):
         price = self._machines_price(executors) if own is None else own
         if price is None or self.price_per_dbu is None:
             return price
+        units = self.units_of(executors)
+        return None if units is None else price + units * self.price_per_dbu
+
+    def units_of(self, executors: int | None) -> float | None:
+        """Databricks' units that an hour of the driver and so many executors takes; None where they are not known."""
         if self.dbu_per_hour is None or executors is None:
             return None
-        return price + (1 + executors) * self.dbu_per_hour * self.price_per_dbu
+        each = self.dbu_per_hour if self.executor_dbu_per_hour is None else self.executor_dbu_per_hour
+        return self.dbu_per_hour + executors * each
 
     def _machines_price(self, executors: int | None) -> float | None:
         driver = self.machine_price

@@ -123,12 +123,12 @@ class Reservations:
         try:
             text = node_type.table_written(inputs, task.params, self._data / task.shared)
             place = place_at(text).resolved() if text else None
-        except Exception:  # whatever a node's author's hook raises: the task reports what is wrong
+            if place is None:
+                return None
+            key = str(place)
+            if key not in self._tables:
+                reservation = place.reservation(self._run_id, self._workspace.root)
+                self._tables[key] = _Table(text, maker, reservation)
+        except Exception:  # whatever a node's author's hook, or a place of a package, raises: the task reports it
             return None
-        if place is None:
-            return None
-        key = str(place)
-        if key not in self._tables:
-            reservation = place.reservation(self._run_id, self._workspace.root)
-            self._tables[key] = _Table(text, maker, reservation)
         return self._tables[key]

@@ -79,6 +79,8 @@ class SystemSampler:
     def sample(self, pids: Iterable[int], beside: Mapping[int, int] | None = None) -> SystemSample:
         """The machine now, and the processes `pids` with all their children.
 
+        A value's name ends with its unit: `_megabytes` (10**6 bytes; traffic since the sampler's making) or
+        `_percentage`, each to one decimal.
         Those of `beside`, with their children, count as descendants of the process that each belongs to.
         `run_processes_cpu_percentage` is the share of one core since the last sample (200 is two cores); the
         machine's is that of all its cores. In a container with limits these are the machine. Shared pages count in

@@ -250,8 +250,8 @@ def _found(meta: Any, path: str) -> Found:
 def _store(url: StorageUrl) -> Any:
     if url.scheme not in SCHEMES:
         raise UsageError(
-            f"{url}: at {url.scheme}:// addresses, which an installed package brings, work ParquetToDelta and"
-            " OptimizeDelta alone",
+            f"{url}: at {url.scheme}:// addresses, which an installed package brings, only Delta tables are read"
+            " and written",
             hint=f"Use a local folder, or {EXAMPLES}.",
         )
     # A store does not survive a fork, and reads the environment once.

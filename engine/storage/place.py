@@ -34,7 +34,7 @@ from urllib.parse import unquote, urlsplit
 
 from engine.errors import StaleInput, UsageError, VoxelflowError
 from engine.storage.files import GONE, flush_many, new_file, other_size, size_problem, whole_file
-from engine.storage.objects import RemotePath, storage_error
+from engine.storage.objects import RemotePath, redact, storage_error
 from engine.storage.schemes import SCHEMES, installed_places
 from engine.storage.urls import is_url, parse_url
 
@@ -481,7 +481,7 @@ def _made_by(entry: EntryPoint, url: str) -> Place:
     except VoxelflowError:
         raise
     except Exception as exc:  # a package of someone else may raise anything
-        why = f"{type(exc).__name__}: {exc}"
+        why = redact(f"{type(exc).__name__}: {exc}")
     else:
         if isinstance(found, Place):
             return found

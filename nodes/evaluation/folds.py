@@ -33,11 +33,11 @@ class FoldFigures:
     values: Mapping[str, tuple[float, ...]]
 
     def mean(self, name: str) -> float:
-        """The mean over the folds."""
+        """The mean over the folds. Raises `KeyError` for a figure that there is not."""
         return statistics.fmean(self.values[name])
 
     def deviation(self, name: str) -> float:
-        """The standard deviation of a sample of so many folds."""
+        """The standard deviation of a sample of so many folds. Raises `KeyError` as `mean`."""
         return statistics.stdev(self.values[name])
 
     def figures(self) -> dict[str, float | int | str]:

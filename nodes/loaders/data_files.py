@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import track
 from engine.errors import DataError, UnsupportedTable
-from engine.storage import is_url
+from engine.storage import is_url, parse_url
+from engine.storage.schemes import SCHEMES
 from nodes.loaders.joined_columns import joined
 from nodes.loaders.rows import Rows
 from nodes.table.features import renamed_columns
@@ -26,6 +27,9 @@ from nodes.table.snapshot import local_folder, open_table
 from nodes.volume_file.layout import spec_of
 from nodes.volume_file.page_index import NotIndexable, PageIndex, index_pages
 from nodes.volume_file.parts import read_parts
+
+if TYPE_CHECKING:
+    from engine.storage.place import Place
 
 STREAMS = 8
 """Row groups in flight at a time, within the loader's memory bound: requests wait for the network, not for a core."""
@@ -60,7 +64,10 @@ LOCAL = LocalFiles()
 
 
 class RemoteFiles:
-    """Files in object storage, by ranged reads and the local cache (if `cached`); `sizes` are their bytes by URL."""
+    """Files in object storage, by ranged reads and the local cache (if `cached`); `sizes` are their bytes by URL.
+
+    At addresses of an installed package its `Place` opens them, without the cache.
+    """
 
     mapped = False
     streams = STREAMS
@@ -70,6 +77,7 @@ class RemoteFiles:
 
         self._sizes = sizes
         self._tags: dict[str, str] = {}
+        self._places: dict[str, Place] = {}
         self._lock = threading.Lock()
         self._cache = RangeCache.from_environment() if cached else None
 
@@ -78,12 +86,25 @@ class RemoteFiles:
         from engine.storage.objects import RemotePath
         from engine.storage.ranged_file import RangedFile
 
+        url = parse_url(path)
+        if url.scheme not in SCHEMES:
+            return self._open_of_package(path)
         with self._lock:
             tag = self._tags.get(path, "")
-        file = RangedFile(RemotePath.at(path), self._sizes.get(path), tag, self._cache)
+        file = RangedFile(RemotePath(url), self._sizes.get(path), tag, self._cache)
         with self._lock:
             self._tags[path] = file.tag
         return pa.PythonFile(file, mode="r")
+
+    def _open_of_package(self, path: str) -> pa.NativeFile:
+        from engine.storage.place import place_at
+
+        folder, _, name = path.rpartition("/")
+        with self._lock:
+            # Made once: the package may connect to a server.
+            if (place := self._places.get(folder)) is None:
+                place = self._places[folder] = place_at(folder)
+        return place.open(name, self._sizes[path])
 
 
 @dataclass(frozen=True)

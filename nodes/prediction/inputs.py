@@ -48,7 +48,7 @@ class ModelCard:
 
     @property
     def scores(self) -> int:
-        """How many figures the model gives for a volume."""
+        """How many figures the model gives for a volume: one a class, and 1 in a regression."""
         return len(self.classes) or 1
 
     def digest(self) -> str:

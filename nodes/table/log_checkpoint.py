@@ -17,6 +17,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from engine.errors import DataError
 from engine.storage.files import flush, write_whole
 from engine.storage.place import CANNOT_LINK, Place, place_at
 from engine.storage.table_lock import INTERNALS
@@ -54,7 +55,7 @@ def make_checkpoint(where: Path | Place, version: int, every: int) -> bool:
             return False
     except DeltaError:
         return False
-    except OSError:
+    except (OSError, DataError):
         # The commit is made, whatever becomes of this.
         if folder is not None:
             raise

@@ -9,18 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from weakref import finalize
 
+from engine.errors import DataError
 from engine.storage.place import Place
-from nodes.table.log import LOG
+from nodes.table.log import LAST_CHECKPOINT, LOG
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+_TRIES = 5
+"""Of a copy, while other programs write checkpoints and remove old commits."""
 
 
 @contextmanager
 def log_copy(place: Place) -> Iterator[Path]:
     """A temporary folder with a copy of the log of the table at `place`; one without a log where there is none.
 
-    Raises `FileNotFoundError` when a file of the log goes meanwhile.
+    Raises `DataError` when the log changes again and again while it is copied.
     """
     with _folder() as folder:
         _fill(place, folder)
@@ -28,7 +32,10 @@ def log_copy(place: Place) -> Iterator[Path]:
 
 
 def load_copy(place: Place, version: int | None) -> DeltaTable:
-    """delta-rs' table object of a copy of the log, which is there as long as the object. Raises delta-rs' errors."""
+    """delta-rs' table object of a copy of the log, which is there as long as the object.
+
+    Raises as `log_copy`, and delta-rs' errors.
+    """
     from deltalake import DeltaTable
 
     folder = _folder()
@@ -47,7 +54,25 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def _fill(place: Place, folder: str) -> None:
-    place.fetch(list(_files(place, LOG)), Path(folder))
+    gone = ""
+    for _ in range(_TRIES):
+        try:
+            return _copy(place, Path(folder))
+        except FileNotFoundError as exc:
+            gone = str(exc)
+    raise DataError(
+        f"the log of the table {place} changes while it is read: {gone}",
+        hint="Run it again once other programs have written to the table.",
+    )
+
+
+def _copy(place: Place, folder: Path) -> None:
+    """Raises `FileNotFoundError` when a file of the log goes, or gets another size, meanwhile."""
+    name = f"{LOG}/{LAST_CHECKPOINT}"
+    # Before the listing: the checkpoint that it names is there by then.
+    if (last := place.stat(name)) is not None:
+        place.fetch([(name, last.size)], folder)
+    place.fetch([file for file in _files(place, LOG) if file[0] != name], folder)
 
 
 def _files(place: Place, below: str) -> Iterator[tuple[str, int]]:

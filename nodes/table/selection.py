@@ -145,7 +145,7 @@ def group_fractions(salt: str, columns: Sequence[pa.Array], ids: pa.Array) -> ND
 
 
 def stratum(labels: pa.Array) -> NDArray[np.str_]:
-    """The labels as the strata of a selection name them: "" for none."""
+    """The labels (n) as the strata of a selection name them, n texts: "" for none."""
     names, places = _strata(labels)
     return np.array(names or [""])[places]
 

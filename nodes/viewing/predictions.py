@@ -29,8 +29,9 @@ from engine.declare.view import (
     TableRow,
 )
 from engine.errors import DataError, VoxelflowError
-from engine.text import label_text
-from nodes.evaluation.figures import ClassEvaluation
+from engine.text import label_text, number
+from engine.wording import figure_name
+from nodes.evaluation.figures import ClassEvaluation, NumberEvaluation, Tally
 from nodes.prediction.predictions_table import read_scores
 from nodes.reporting.classification_metrics import ranking, roc_curve
 from nodes.reporting.page import predicted_text
@@ -42,6 +43,9 @@ from nodes.viewing.volumes import volume_rows
 _ROC_POINTS = 101
 _MOST_CURVES = 6
 _CALIBRATION_BINS = 10
+_MOST_POINTS = 3_000
+"""Of a scatter: some 100 kB of JSON, which the browser draws in well under a second."""
+_FIGURES_OF_NUMBERS = ("r2", "mae", "rmse")
 _SCORES = ("0.5", "0.7", "0.9", "0.99")
 
 
@@ -220,6 +224,8 @@ class Scores(ChartPanel):
             measured = ClassEvaluation.of(rows.predictions, _CALIBRATION_BINS)
             yield matrix_chart("Confusion", rows.classes, measured.confusion)
             yield _roc(measured)
+        if not rows.classes:
+            yield from _numbers(rows)
         if len(finite):
             counts, edges = histogram(finite, (0, 1) if rows.classes else None)
             title = "Score of the predicted class" if rows.classes else "Predicted values"
@@ -229,18 +235,51 @@ class Scores(ChartPanel):
             )  # fmt: skip
 
 
+def _numbers(rows: Rows) -> Iterator[Chart]:
+    """Predicted numbers over labels, as the report of EvaluateModel has them, and how far they are off; nothing where
+    no volume has both."""
+    known = np.isfinite(rows.labels) & np.isfinite(rows.predicted)
+    labels, predicted = rows.labels[known], rows.predicted[known]
+    if not len(labels):
+        return
+    # No sum of squares is infinite but where labels come near the end of their type.
+    with np.errstate(over="ignore", invalid="ignore"):
+        summary = NumberEvaluation(rows.predictions, Tally(evaluated=len(labels)), predicted, labels, ()).summary()
+        errors = predicted - labels
+    figures = [
+        f"{figure_name(name)} {number(float(summary[name]))}"
+        for name in _FIGURES_OF_NUMBERS
+        if name in summary and math.isfinite(float(summary[name]))
+    ]
+    some, note = np.arange(len(labels)), ""
+    if len(labels) > _MOST_POINTS:
+        # The same ones whenever it is opened.
+        some = np.sort(np.random.default_rng(0).choice(len(labels), _MOST_POINTS, replace=False))
+        note = f"{_MOST_POINTS:,} of {len(labels):,} volumes, chosen at random; the figures are of all"
+    yield Chart(
+        title=", ".join(["Predicted and true", *figures]), kind="scatter", x=tuple(labels[some].tolist()),
+        series={"volumes": tuple(predicted[some].tolist())}, x_title="label", y_title="predicted", note=note,
+    )  # fmt: skip
+    if np.isfinite(errors).all():
+        counts, edges = histogram(errors)
+        yield Chart(
+            title="Errors", kind="histogram", x=tuple(edges.tolist()), series={"volumes": tuple(counts.tolist())},
+            x_title="predicted minus label", y_title="volumes",
+        )  # fmt: skip
+
+
 def _roc(measured: ClassEvaluation) -> Chart:
     """Of two classes the curve of the second one; of more the curves of the first few, each against the rest."""
     classes = measured.predictions.classes
     numbers = [1] if len(classes) == 2 else list(range(min(len(classes), _MOST_CURVES)))
     x = np.linspace(0, 1, _ROC_POINTS)
     series: dict[str, tuple[float | None, ...]] = {}
-    for number in numbers:
-        area = measured.aucs[number]
+    for one in numbers:
+        area = measured.aucs[one]
         if area is None:
             continue
-        false, true = roc_curve(ranking(measured.scores, number), measured.labels == number)
-        series[f"{classes[number]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
+        false, true = roc_curve(ranking(measured.scores, one), measured.labels == one)
+        series[f"{classes[one]}, area {area:.3f}"] = tuple(np.interp(x, false, true).tolist())
     note = f"the first {len(numbers)} of {len(classes)} classes" if 1 < len(numbers) < len(classes) else ""
     if not series:
         among = f", and only {note} are looked at" if note else ""

@@ -63,6 +63,50 @@ def test_a_profile_is_made_tested_and_chosen_in_the_browser(page: Page, studio: 
     assert default_profile(studio.workspace) == "local"
 
 
+@pytest.mark.needs(part="java")
+def test_profiles_of_clusters_are_made_and_their_test_says_what_is_missing(page: Page, studio: StudioServer) -> None:
+    clusters = {
+        "Spark, standalone": (
+            "spark://127.0.0.1:1",
+            "no Spark master answers at spark://127.0.0.1:1",
+            "the cluster is up",
+        ),
+        "YARN": ("yarn", "nothing says where the YARN cluster of profile of-yarn is", "Set HADOOP_CONF_DIR"),
+        "Kubernetes": (
+            "k8s://https://127.0.0.1:6443",
+            "profile of-kubernetes names no image for the executors",
+            "Set spark.kubernetes.container.image",
+        ),
+    }
+    page.goto("/compute")
+    for place, (master, missing, advice) in clusters.items():
+        name = f"of-{place.split()[-1].lower()}"
+        page.get_by_role("button", name="New profile").click()
+        expect(page.get_by_role("heading", level=1, name="New profile")).to_be_visible()
+        page.get_by_role("textbox", name="Name").fill(name)
+        page.get_by_role("textbox", name="Name").press("Enter")
+        page.get_by_test_id("stButtonGroup").get_by_text(place, exact=True).click()
+        expect(page.get_by_role("combobox", name="Machine type of executors")).to_be_visible()
+        if master != "yarn":
+            where = page.get_by_role("textbox", name="Spark master")
+            where.fill("here")
+            where.press("Enter")
+            expect(page.get_by_role("alert")).to_contain_text("Spark master: ")
+            where.fill(master)
+            where.press("Enter")
+            expect(page.get_by_role("alert")).to_have_count(0)
+        page.get_by_role("button", name="Save", exact=True).click()
+        expect(page.get_by_role("heading", level=1, name=name)).to_be_visible()
+        made = find_profile(name, studio.workspace)
+        assert (made.backend, made.master) == ("spark", master)
+        page.get_by_role("button", name="Test", exact=True).click()
+        checks = page.get_by_role("list", name="Checks").get_by_role("listitem")
+        failed = checks.filter(has_text=missing)
+        expect(failed).to_contain_text(advice)
+        expect(failed).to_contain_text("missing")
+    assert findings(page) == []
+
+
 def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page: Page, studio: StudioServer) -> None:
     page.goto("/compute")
     page.get_by_role("button", name="New profile").click()

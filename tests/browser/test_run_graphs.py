@@ -299,3 +299,10 @@ def test_nine_levels_of_a_lineage_can_be_read_and_the_graph_fits_a_frame_that_ch
     # Browsers differ in whether they quote it.
     assert [[family.strip('"'), status] for family, status in loaded] == [["Inter Variable", "loaded"]]
     assert findings(page) == []
+    # What is cut off at the side is reached with the keyboard.
+    page.set_viewport_size({"width": 1000, "height": 800})
+    box = page.get_by_role("region", name="Graph")
+    box.evaluate("box => box.scrollTo(0, 0)")
+    box.press("ArrowRight")
+    eventually(lambda: box.evaluate("box => box.scrollLeft") > 0, "it does not scroll")
+    assert findings(page) == []

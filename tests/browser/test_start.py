@@ -50,6 +50,12 @@ def test_the_start_page_has_volumes_to_try_and_the_tab_our_icon(page: Page, stud
     pictures = offered.locator("img")
     expect(pictures).to_have_count(len(volumes()))
     eventually(lambda: pictures.first.evaluate("image => image.complete && image.naturalWidth > 0"))
+    # In a narrow window there are fewer of them side by side, and no command is broken within a word.
+    page.set_viewport_size({"width": 800, "height": 800})
+    columns = "images => new Set(images.map(image => Math.round(image.getBoundingClientRect().left))).size"
+    eventually(lambda: pictures.evaluate_all(columns) == 2)
+    spaces = {code.evaluate("code => getComputedStyle(code).whiteSpace") for code in offered.locator("code").all()}
+    assert spaces == {"pre"}
     icon = page.locator("link[rel~=icon]")
     logo = Path(ui.shell.__file__ or "").with_name("logo.svg").read_text()
     shown = "link => fetch(link.href).then(answer => answer.text())"

@@ -71,7 +71,10 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     canvas.dialog.get_by_role("button", name="Cancel").click()
     runs = RunsPage(page).history()
     name = sweep.sweep_id.rpartition("-")[2]
-    expect(page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, accuracy 0.675")).to_be_visible()
+    title = page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, accuracy 0.675")
+    expect(title).to_be_visible()
+    expect(page.get_by_role("table", name=f"Trials of sweep {name}")).to_be_hidden()
+    title.click()
     expect(page.get_by_text(re.compile(r"^at work for [\d.]+ s; limit 3 h 00 min for all trials"))).to_be_visible()
     trials = page.get_by_role("table", name=f"Trials of sweep {name}")
     expect(trials.get_by_role("row")).to_have_count(10)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,17 @@ _LEAST = 0.8
 """A graph is drawn at least at this part of its size: the font with 11 pixels."""
 _LETTERS, _LINES = 18, 3
 """Of an item's title: letters in a line, and lines."""
+_FEWEST = 8
+"""Letters that any line has room for."""
+_WIDTHS = {
+    **dict.fromkeys("ijlI", 3.6),
+    **dict.fromkeys(" \u00a0.,:;'|!", 4.1),
+    **dict.fromkeys("frt()/", 5.2),
+    **dict.fromkeys("-_", 6.4),
+    **dict.fromkeys("mwM…", 12.2),
+    **dict.fromkeys("W%@", 14.0),
+}
+"""Pixels of letters of the labels' font that are narrower or wider than most."""
 _VERSION = re.compile(r" version (\d+)$")
 _SYMBOL = 2
 """Letters that a mark's symbol is wider than one: some systems draw it as a picture."""
@@ -105,12 +117,30 @@ def label(lineage: Lineage, key: str, verdicts: Verdicts, kinds: Mapping[str, Ki
 def title_lines(title: str) -> list[str]:
     """The title on at most three lines. One that is longer loses of its name: its version tells it from the others."""
     title = _VERSION.sub(" version\u00a0\\1", title)  # a number alone on a line says nothing
-    wrap = partial(textwrap.wrap, width=_LETTERS, break_on_hyphens=False, placeholder="…")
-    lines = wrap(title) or ["-"]
+    lines = _wrapped(title) or ["-"]
     if len(lines) <= _LINES:
         return lines
     name, _, last = title.rpartition(" ")
-    return [*wrap(name, max_lines=_LINES - 1), last] if "\u00a0" in last else wrap(title, max_lines=_LINES)
+    return [*_wrapped(name, _LINES - 1), last] if "\u00a0" in last else _wrapped(title, _LINES)
+
+
+def _wrapped(words: str, most: int | None = None) -> list[str]:
+    """Lines with room for them. One that is too wide vis-network would break again, in a box that is no higher."""
+    lines: list[str] = []
+    for letters in range(_LETTERS, _FEWEST - 1, -1):
+        lines = textwrap.wrap(words, letters, max_lines=most, break_on_hyphens=False, placeholder="…")
+        if all(sum(map(_width, line)) <= _TEXT for line in lines):
+            break
+    return lines
+
+
+def _width(letter: str) -> float:
+    """About how many pixels a letter of the labels' font is wide."""
+    if letter in _WIDTHS:
+        return _WIDTHS[letter]
+    if unicodedata.east_asian_width(letter) in "WF":
+        return FONT
+    return 9.7 if letter.isupper() else 8.2
 
 
 def _height(words: str) -> int:

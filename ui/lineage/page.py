@@ -271,7 +271,7 @@ def _listed(key: str) -> None:
         _begin_anew(_GRAPH)
 
 
-def _led_to(item: str) -> None:
+def _led_to(item: str | None) -> None:
     _choose(item)
     _begin_anew(_GRAPH, _LIST)
 
@@ -294,6 +294,8 @@ def _choice(lineage: Lineage, whole: Lineage, chosen: str | None, kinds: Mapping
                 "Show", [_EVERYTHING, _BEFORE, _BEHIND], key=_SCOPE, default=_EVERYTHING, required=True,
                 label_visibility="collapsed",
             )  # fmt: skip
+            # A list that begins with a choice cannot be cleared, and the table is there only while nothing is chosen.
+            st.button("All items", key="lineage_all", icon=":material/arrow_back:", on_click=_led_to, args=(None,))
 
 
 def names_of(whole: Lineage, keys: Iterable[str], kinds: Mapping[str, Kind]) -> dict[str, str]:

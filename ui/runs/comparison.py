@@ -19,6 +19,7 @@ from engine.history.comparison import (
     labels,
     node_title,
     parameter_rows,
+    shared_name,
 )
 from engine.history.details import Details, read_details, short_id
 from engine.store.runs import Run
@@ -178,7 +179,8 @@ def _heads(runs: Sequence[Details]) -> None:
         ["duration", *(duration(d.run.seconds) if d.run.seconds is not None else "" for d in runs)],
         ["profile", *(d.run.profile for d in runs)],
     ]
-    st.html(table(["", *labels(runs)], rows, "Runs"))
+    # Here once, where all have the same pipeline: every other head would repeat it.
+    st.html(table([shared_name(runs), *labels(runs)], rows, "Runs"))
     with st.container(horizontal=True, key="compare_open"):
         for d in runs:
             run_id = d.run.run_id

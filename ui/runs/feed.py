@@ -132,6 +132,11 @@ class Feed:
         """By node, what begins its curves and is of earlier runs, the latest first."""
         return {node: list(found) for node, found in self._beginnings.items()}
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is still to be read of earlier runs, which comes with the next reading."""
+        return bool(self._elsewhere)
+
     def read(self, store: RunStore) -> bool:
         """Take in the events since the last reading; False when there were none."""
         with self._lock:

@@ -202,7 +202,7 @@ def _list(was_active: bool) -> None:
         filters = _filters(runs)
     found = chosen(runs, filters)
     most = st.session_state.setdefault(_MOST, PAGE)
-    sweeps.show()
+    sweeps.show(filters.text)
     # One may have been created since.
     there_are = max(len(runs), studio().store.count()) if len(runs) >= _MOST_READ else len(runs)
     _selection_bar(runs, found, filters, there_are)

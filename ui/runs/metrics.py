@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -215,22 +216,29 @@ def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] 
 
 def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | None]]:
     """What is to be said of curves whose first epochs are not of this run: the words, and the id of the run that they
-    are of; None where nobody knows their figures any more. `names` are the nodes' names."""
+    are of; None for epochs of which no curve is here: it may be that they were lost, or are those of a run that was
+    stopped. `names` are the nodes' names."""
     out: list[tuple[str, str | None]] = []
     for node in dict.fromkeys(node for node, _ in feed.metrics):
         own = {name: series for (of, name), series in feed.metrics.items() if of == node}
         counted = [name for name in own if f"{PER_STEP}{name}" in own]
+        title, ends_before = names.get(node, node), [0.0]
         for found in feed.beginnings.get(node, []):
             ends = [step for name, step in found.steps.items() if name in counted]
             until = f"up to epoch {number(max(ends))}" if ends else "at first"
-            words = f"{names.get(node, node)}, {until}: of run {short_id(found.run_id)}, which it went on from"
+            words = f"{title}, {until}: of run {short_id(found.run_id)}, which it went on from"
             out.append((words, found.run_id))
-        first = min((own[name].steps[0] for name in counted), default=1.0)
-        if first > 1:
-            words = (
-                f"{names.get(node, node)}: its curves begin with epoch {number(first)}. The earlier ones are of a run"
-            )
-            out.append((f"{words} before, whose figures are not kept.", None))
+            ends_before += [max(ends)] if ends else []
+        for end in () if feed.is_behind else sorted(ends_before):
+            following = [own[name].steps[bisect_right(own[name].steps, end) :] for name in counted]
+            first = min((steps[0] for steps in following if steps), default=0.0)
+            if first > end + 1:
+                missing = (
+                    f"epoch {number(end + 1)}"
+                    if first == end + 2
+                    else f"epochs {number(end + 1)} to {number(first - 1)}"
+                )
+                out.append((f"{title}: its curves lack {missing}, which a run before it may have done.", None))
     return out
 
 

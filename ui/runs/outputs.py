@@ -116,7 +116,8 @@ def model_code(model: TrainedModel, file: str = "volume.npy") -> str:
         "",
         f"model = {load}",
         f"volume = np.load({file!r}).reshape({axes!r})  # a file of shape {spec.shape!r}",
-        "print(model.predict(volume[np.newaxis]))",
+        # Keras would draw a progress bar into the answer.
+        f"print(model.predict(volume[np.newaxis]{', verbose=0' if by_keras else ''}))",
     ]
     if spec.transforms:
         lines.append(f"# a volume must have gone through {safe(words_of(spec.transforms))} before")
@@ -139,8 +140,16 @@ def table_code(table: Dataset) -> dict[str, str]:
     if version is None:
         files = f"{uri.rstrip('/')}/**/*.parquet"
         return {
-            "pandas": f"import pandas as pd\n\nframe = pd.read_parquet({uri!r}, columns=[{listed}])",
-            "Spark": f'frame = spark.read.option("recursiveFileLookup", "true").parquet({uri!r}).select({listed})',
+            "pandas": f"import pandas as pd\n\nframe = pd.read_parquet({uri!r}, columns=[{listed}])\nprint(frame)",
+            "Spark": "\n".join(
+                [
+                    "from pyspark.sql import SparkSession",
+                    "",
+                    "spark = SparkSession.builder.getOrCreate()",
+                    f'frame = spark.read.option("recursiveFileLookup", "true").parquet({uri!r}).select({listed})',
+                    "frame.show()",
+                ]
+            ),
             "DuckDB": f"SELECT {', '.join(columns)} FROM read_parquet({_quoted(files)});",
         }
     pandas = [
@@ -148,6 +157,7 @@ def table_code(table: Dataset) -> dict[str, str]:
         "",
         f"table = DeltaTable({uri!r}, version={version})",
         f"frame = table.to_pyarrow_dataset().to_table([{listed}]).to_pandas()",
+        "print(frame)",
     ]
     if isinstance(table, VolumeDelta) and table.spec is not None:
         dtype, shape = table.spec.dtype, table.spec.shape
@@ -158,14 +168,19 @@ def table_code(table: Dataset) -> dict[str, str]:
             "",
             'row = table.to_pyarrow_dataset().head(1, columns=["volume"])',
             f'volume = np.frombuffer(row["volume"][0].as_py(), "{dtype}").reshape({shape!r})',
+            "print(volume.shape, volume.dtype)",
         ]
-    spark = f'frame = spark.read.format("delta").option("versionAsOf", {version}).load({uri!r}).select({listed})'
+    spark = [
+        "# in a session that has Delta Lake, such as that of a notebook on Databricks",
+        f'frame = spark.read.format("delta").option("versionAsOf", {version}).load({uri!r}).select({listed})',
+        "frame.show()",
+    ]
     duckdb = [
         "INSTALL delta; LOAD delta;",
         f"ATTACH {_quoted(uri)} AS volumes (TYPE delta, VERSION {version});",
         f"SELECT {listed} FROM volumes;",
     ]
-    code = {"pandas": "\n".join(pandas), "Spark": spark, "DuckDB": "\n".join(duckdb)}
+    code = {"pandas": "\n".join(pandas), "Spark": "\n".join(spark), "DuckDB": "\n".join(duckdb)}
     if not isinstance(table, VolumeDelta):
         return code
     if not table.selections:
@@ -208,14 +223,15 @@ class ModelFile:
 
 
 def model_files(model: TrainedModel) -> list[ModelFile]:
-    """The files of a model, by name; none when its folder is elsewhere or gone."""
+    """The files of a model, by name, without hidden ones; none when its folder is elsewhere or gone."""
     if is_url(model.uri):
         return []
     folder = Path(model.uri)
     out = []
     try:
         for path in sorted(folder.iterdir()):
-            if path.is_file():
+            # Hidden ones are the record of the result, which is of no use elsewhere.
+            if path.is_file() and not path.name.startswith("."):
                 out.append(ModelFile(path.name, path, path.stat().st_size))
     except OSError:
         return out

@@ -95,16 +95,21 @@ def _chosen(found: Sequence[Made], key: str) -> Made:
     return found[at or 0]
 
 
+def _maker(made: Made, found: Sequence[Made]) -> list[tuple[str, str]]:
+    """Which node made it, where no choice above says so."""
+    return [("Made by", made.title)] if len(found) == 1 else []
+
+
 @st.dialog("Model", width="large", on_dismiss=_closed)
 def _model_dialog(details: Details, trained: Sequence[Made]) -> None:
     made = _chosen(trained, "model_of")
     model = made.dataset
     assert isinstance(model, TrainedModel)
-    st.html(facts([("Made by", made.title), ("Location", tag("span", model.uri, class_="vf-mono"))]))
+    st.html(facts([*_maker(made, trained), ("Location", tag("span", model.uri, class_="vf-mono"))]))
     st.html(heading("Ask it about a volume, from the command line"))
     asked = asked_file(made_in(details))
     line = predict_line(details.run.run_id, made.node, asked, several=len({m.node for m in trained}) > 1)
-    st.code(line, language="bash", wrap_lines=True)
+    st.code(line, language=None, wrap_lines=True)
     st.html(heading("From Python"))
     st.code(model_code(model, asked), language="python", wrap_lines=True)
     st.html(heading("Layers, curves, mistakes"))
@@ -134,23 +139,17 @@ def _file_line(file: ModelFile, key: str) -> None:
 @st.dialog("Table", width="large", on_dismiss=_closed)
 def _table_dialog(made: Sequence[Made]) -> None:
     table = _chosen(made, "table_of")
-    details = dict(table.dataset.details())
-    st.html(
-        facts(
-            [
-                ("Made by", table.title),
-                ("Holds", details_text(details)),
-                ("Location", tag("span", table.dataset.uri, class_="vf-mono")),
-            ]
-        )
-    )
+    key = studio().shown.key(table.dataset, table.made_from)
+    # The view below says what it holds.
+    holds = [] if key else [("Holds", details_text(dict(table.dataset.details())))]
+    st.html(facts([*_maker(table, made), *holds, ("Location", tag("span", table.dataset.uri, class_="vf-mono"))]))
     if isinstance(table.dataset, VolumeDelta) and table.dataset.selections:
         st.html(notice("info", "This is a part of a table.", f"{whole_table(table.dataset)}."))
     code = table_code(table.dataset)
     for tab, (program, lines) in zip(st.tabs(list(code)), code.items(), strict=True):
         with tab:
             st.code(lines, language="sql" if program == "DuckDB" else "python", wrap_lines=True)
-    if key := studio().shown.key(table.dataset, table.made_from):
+    if key:
         show_datasets([(table.port, key)], key=f"look-table-{key}")
 
 

@@ -29,24 +29,37 @@ _FEW, _MANY = 3, 50
 """Sweeps that are listed at first, and when asked for more."""
 _MOST_ROWS = 12
 _LONGEST_VALUES = 80
-_ALL = "sweeps_all"
+_ALL, _AT_WORK = "sweeps_all", "sweeps_at_work"
 
 
-def show() -> None:
-    """Draw the newest sweeps; nothing where there are none."""
+def show(searched: str = "") -> None:
+    """Draw the newest sweeps, closed so that the runs below them are in sight; nothing where there are none.
+
+    Open are those at work and the one that is searched for.
+    """
     most = _MANY if st.session_state.get(_ALL) else _FEW
     found = studio().store.sweeps.newest(_MANY + 1)
     if not found:
         return
+    seen: set[str] = st.session_state.setdefault(_AT_WORK, set())
     with st.container(key="runs_sweeps"):
-        for at, sweep in enumerate(found[:most]):
+        for sweep in found[:most]:
+            opened = is_open(sweep, seen, searched)
             trials = studio().store.sweeps.trials(sweep.sweep_id)
             with st.expander(
-                title_of(sweep, trials), key=f"sweep-{sweep.sweep_id}", icon=":material/tune:", expanded=at == 0
+                title_of(sweep, trials), key=f"sweep-{sweep.sweep_id}", icon=":material/tune:", expanded=opened
             ):
                 _sweep(sweep, trials)
         if len(found) > most:
             st.button("More sweeps", key="sweeps_more", type="tertiary", on_click=_more)
+
+
+def is_open(sweep: Sweep, seen: set[str], searched: str = "") -> bool:
+    """Whether it is at work, or has been while the page was open: it does not close as it ends. Also one that the
+    search names, in the address too. `seen` keeps those at work."""
+    if sweep.active:
+        seen.add(sweep.sweep_id)
+    return sweep.sweep_id in seen or searched.strip() in (sweep.sweep_id, short_id(sweep.sweep_id))
 
 
 def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
@@ -115,10 +128,14 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
 
 
 def figures_of(sweep: Sweep, used: Spent) -> list[str]:
-    """What it has spent, its limit, and what is expected of it, or was."""
+    """What it has spent, its limit, and what is expected of it, or was; its time once."""
+    line, took = spent_line(sweep, used), against_estimate(sweep, used)
+    if took:
+        # What it took stands there too, but for amounts in other currencies.
+        limit = f"limit {sweep.limit.text(used.currency)} for all trials" if sweep.limit else ""
+        return [took, line] if used.others else [took, *([limit] if limit else [])]
     expected = None if sweep.state == "done" else SweepEstimate.of(sweep.options)
-    outlook = against_estimate(sweep, used) if expected is None else expected.line()
-    return [line for line in (spent_line(sweep, used), outlook) if line]
+    return [each for each in (line, "" if expected is None else expected.line()) if each]
 
 
 def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], used: Spent) -> None:

@@ -18,10 +18,12 @@ from engine.document.pipeline import Pipeline, read_pipeline
 
 _CARD = (250.0, 130.0)
 """Width and height of a node on the canvas, nearly."""
+_LINE = 40
+"""Letters of a command that are seen beside one another on a card."""
 _ANYTHING = "#8a94a3"
+"""Of what has no colour of its own; to be seen on light and on dark."""
 _BESIDE = 16.0
 """How far from the boxes a wire runs that is not between neighbours; columns are 40 apart."""
-"""Of what has no colour of its own; to be seen on light and on dark."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,16 @@ def typed(command: str) -> str:
     programs = {"python": here, "voxelflow": own if own.is_file() else Path("voxelflow")}
     lines = (line.partition(" ") for line in command.strip().splitlines())
     return "\n".join(f"{shlex.quote(str(programs.get(name, name)))} {rest}" for name, _, rest in lines)
+
+
+def in_short_lines(commands: str) -> str:
+    """The same commands for a shell; one that is long goes on, after the program, in a line of its own."""
+    lines = []
+    for line in commands.splitlines():
+        program = shlex.quote(shlex.split(line)[0])
+        rest = line.removeprefix(program).lstrip()
+        lines.append(line if len(line) <= _LINE or not rest else f"{program} \\\n  {rest}")
+    return "\n".join(lines)
 
 
 @cache

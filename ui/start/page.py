@@ -21,7 +21,7 @@ from ui.protocol.catalogue import PipelineInfo
 from ui.runs.history import result_of
 from ui.shell import navigation
 from ui.shell.blocks import Html, chip, heading, plain, show_error, svg_image, tag, text, unbroken
-from ui.start.gallery import Template, Volumes, graph, picture, templates, typed, volumes
+from ui.start.gallery import Template, Volumes, graph, in_short_lines, picture, templates, typed, volumes
 from ui.studio_context import studio
 
 _SEEN = "start.seen"
@@ -31,6 +31,8 @@ _REFUSED = "start.refused"
 _MOST = 5
 _MOST_IN_A_ROW = 5
 """Cards: with more of them their words become columns of single words at 1280 pixels."""
+_COMMAND_WIDTH = 340
+"""Pixels of a card with commands: what follows the program is seen in one line."""
 _LOOKED_AT = 200
 """Runs among which the newest of each pipeline is looked for."""
 _LIVE_S, _IDLE_S = 2.0, 15.0
@@ -215,12 +217,16 @@ def _use(template: str | None) -> None:
 def _volumes() -> None:
     st.html(heading("Volumes to try"))
     found = volumes()
-    with st.container(key="start_volumes"):
-        for place, each in zip(_places(len(found)), found, strict=False):
-            with place, st.container(border=True, key=f"start_volumes_{each.name}"):
+    with (
+        st.container(key="start_volumes"),
+        st.grid(len(found), min_column_width=_COMMAND_WIDTH, border=True) as grid,
+    ):
+        for each in found:
+            with grid.cell():
                 st.html(_about(each))
                 if each.command:
-                    st.code(typed(each.command), language=None, wrap_lines=True)
+                    # A line that is longer is scrolled: wrapped, it would be broken within a path.
+                    st.code(in_short_lines(typed(each.command)), language=None)
                 if name := each.template:
                     st.button(f"Use {name}", key=f"start_with_{each.name}", on_click=_use, args=(name,))
 

@@ -147,7 +147,7 @@ class Normalise(Step):
 @dataclass(frozen=True)
 class Cast(Step):
     """Store the values as another dtype. Fractions are rounded to the nearest whole number (halves to the even one);
-    a value outside of the dtype's range is refused and never wraps."""
+    a value outside of the dtype's range raises `Unfit` and never wraps."""
 
     dtype: str
 

@@ -295,6 +295,12 @@ def test_the_limit_of_a_job_on_databricks_counts_both_types_of_machines(mine: Ca
     assert yaml.safe_load(text)["resources"]["jobs"]["words"]["timeout_seconds"] == 4050
     head = " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("#"))
     assert "the driver at 1, 2 executors at 4 and 2 units at 0.5 each" in head
+    own = profile.model_copy(update={"executor_dbu_per_hour": 8.0})
+    text = files_of("databricks", words(), own, mine)["databricks.yml"]
+    # 1 + 2 x 4 for the machines, 2 + 2 x 8 units at 0.5: 18 an hour.
+    assert yaml.safe_load(text)["resources"]["jobs"]["words"]["timeout_seconds"] == 2700
+    head = " ".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith("#"))
+    assert "the driver at 1, 2 executors at 4 and 18 units at 0.5 for all" in head
 
 
 def test_a_databricks_profile_names_the_machines_and_goes_nowhere_else(mine: Catalog) -> None:

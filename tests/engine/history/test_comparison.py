@@ -16,6 +16,7 @@ from engine.history.comparison import (
     final_rows,
     labels,
     parameter_rows,
+    shared_name,
 )
 from engine.history.details import read_details
 from engine.store.runs import RunStore
@@ -41,8 +42,17 @@ def test_nodes_of_the_same_title_are_distinguished() -> None:
 
 def test_labels_differ_for_every_run() -> None:
     alike = [compared(FIRST, run_id="1-aaa"), compared(FIRST, run_id="2-aaa"), compared(FIRST, run_id="3-bbb")]
-    assert labels(alike) == ["1-aaa", "2-aaa", "bbb p"]
-    assert len(labels([compared(FIRST, name="x" * 300)])[0]) < 40
+    assert labels(alike) == ["1-aaa", "2-aaa", "bbb"]
+    assert max(map(len, labels([alike[0], compared(FIRST, run_id="4-ddd", name="x" * 300)]))) < 40
+
+
+def test_a_name_that_all_runs_share_stands_in_no_label() -> None:
+    alike = [compared(FIRST, run_id="1-aaa"), compared(SECOND, run_id="2-bbb")]
+    assert (shared_name(alike), labels(alike)) == ("p", ["aaa", "bbb"])
+    other = [*alike, compared(SECOND, run_id="3-ccc", name="q")]
+    assert (shared_name(other), labels(other)) == ("", ["aaa p", "bbb p", "ccc q"])
+    assert len(shared_name([compared(FIRST, name="x" * 300)])) == 30
+    assert shared_name([]) == ""
 
 
 def test_final_figures_come_from_the_model_and_else_from_the_curve() -> None:

@@ -10,6 +10,7 @@ import pytest
 from engine.advisor.run_estimate import price_of
 from engine.errors import UsageError
 from engine.limit import Limit, require_price
+from engine.prices.dbu import dbu_table
 from engine.profiles import Profile, find_profile
 from engine.profiles.file import to_toml
 from engine.workspace import Workspace, open_workspace
@@ -102,6 +103,23 @@ def test_databricks_units_are_those_of_each_machine(workspace: Workspace) -> Non
     assert price.line().startswith("8 USD an hour: 15 DBU x 0.5 + 0.5 for 5 x small (driver and 4 executors)")
     own = profile(workspace, f"price_per_hour = 4.0\n{units}", "databricks", **STATIC)
     assert own.hourly_price == pytest.approx(4 + 5 * 1.5)
+
+
+def test_executors_with_machines_of_their_own_take_units_of_their_own(workspace: Workspace) -> None:
+    rows = "Standard_D4s_v5,0.1,,USD,,\nStandard_D16s_v5,1,,USD,,\n"
+    (workspace.root / "machines.csv").write_text(ROWS + rows)
+    machines = 'machine = "Standard_D4s_v5"\nexecutor_machine = "Standard_D16s_v5"'
+    found = profile(workspace, f"{machines}\nprice_per_dbu = 0.5", **STATIC)
+    known = dbu_table()
+    units = known["standard_d4s_v5"].dbu_per_hour + 4 * known["standard_d16s_v5"].dbu_per_hour
+    assert found.hourly_price == pytest.approx(0.1 + 4 * 1 + units * 0.5)
+    price, _ = price_of(found, workspace)
+    assert price is not None
+    assert price.units == units
+    (workspace.root / "profiles.toml").write_text(to_toml(found))
+    assert find_profile("it", workspace) == found
+    own = profile(workspace, f"{machines}\nprice_per_dbu = 0.5\ndbu_per_hour = 3", **STATIC)
+    assert own.hourly_price == pytest.approx(0.1 + 4 * 1 + 5 * 3 * 0.5)
 
 
 @pytest.mark.parametrize(

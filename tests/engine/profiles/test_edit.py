@@ -154,6 +154,8 @@ def test_what_is_wrong_is_refused_and_nothing_written(workspace: Workspace, file
         ({"cores": 0}, {}, "cores: must be a whole number"),
         ({"memory": "much"}, {}, "memory: 'much' is no amount of memory"),
         ({"master": "two words"}, {}, "master: must be the address"),
+        ({"master": "10.0.0.5:7077"}, {}, "master: '10.0.0.5:7077' is no Spark master"),
+        ({"master": "yarn-client"}, {}, "master: 'yarn-client' is no Spark master"),
         ({"backend": "embedded"}, {}, "master: is for Spark"),
         ({"price": 1}, {}, "price: there is no such field"),
         ({}, {"spark.hadoop.fs.s3a.secret.key": "abcd"}, "looks like a secret"),

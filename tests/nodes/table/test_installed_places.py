@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import deltalake
 import numpy as np
@@ -18,10 +20,12 @@ from running import Runner
 from shelf_place import ShelfPlace, folder_of
 
 import voxelflow
-from engine.errors import TableConflict, UsageError
+from engine.errors import DataError, TableConflict, UsageError
+from engine.run.reservations import Reservations
 from engine.storage import is_url, parse_url
 from engine.storage.objects import RemotePath
 from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
+from engine.storage.reservation import Reservation
 from engine.storage.schemes import installed_places
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -32,7 +36,7 @@ from nodes.table import commit
 from nodes.table.commit import table_writer
 from nodes.table.log import LAST_CHECKPOINT, LOG
 from nodes.table.log_checkpoint import make_checkpoint
-from nodes.table.snapshot import open_table
+from nodes.table.snapshot import load_delta, open_table
 from nodes.testing import table as laws
 from nodes.testing.place import PlaceConformance
 from nodes.testing.table import TableConformance
@@ -98,6 +102,13 @@ def test_an_address_that_names_no_place_is_refused(shelf: str, url: str, why: st
     assert found.value.message == why
 
 
+def test_what_a_package_raises_is_said_without_secrets(shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELF_KEY", "the shelf")
+    with pytest.raises(UsageError, match=r"cannot open locked://a/b: RuntimeError: \.\.\. is locked") as found:
+        place_at("locked://a/b")
+    assert found.value.__cause__ is None
+
+
 def test_the_nodes_of_tables_run_there_and_what_cannot_is_refused_by_name(shelf: str, tmp_path: Path) -> None:
     parts, url = shards(tmp_path / "p", 2, 2, 2), f"{shelf}/table"
     table = parquet_to_delta(parts, table=url, ctx=context(tmp_path, "table"))
@@ -144,8 +155,84 @@ def test_a_checkpoint_is_made_there_and_read(shelf: str, tmp_path: Path) -> None
     exactly(str(folder_of(url)), ids(0, 6))
 
 
+def test_a_log_that_changes_while_it_is_copied_is_copied_again(
+    shelf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_at(f"{shelf}/table")
+    for count in (1, 2):
+        made = parquet_to_delta(
+            shards(tmp_path / "p", *[2] * count), table=str(place), ctx=context(tmp_path, f"{count}")
+        )
+    fetch = ShelfPlace.fetch
+
+    def after_another_program(self: ShelfPlace, files: Sequence[tuple[str, int]], target: Path) -> None:
+        monkeypatch.setattr(ShelfPlace, "fetch", fetch)
+        assert make_checkpoint(place, made.version, every=1)
+        for version in range(made.version):
+            place.delete(f"{LOG}/{version:020d}.json")
+        monkeypatch.setattr(ShelfPlace, "fetch", after_a_later_checkpoint)
+        fetch(self, files, target)
+
+    def after_a_later_checkpoint(self: ShelfPlace, files: Sequence[tuple[str, int]], target: Path) -> None:
+        fetch(self, files, target)
+        monkeypatch.setattr(ShelfPlace, "fetch", fetch)
+        parquet_to_delta(shards(tmp_path / "p", 2, 2, 2), table=str(place), ctx=context(tmp_path, "later"))
+        made_later = load_delta(place).version()
+        assert make_checkpoint(place, made_later, every=1)
+
+    monkeypatch.setattr(ShelfPlace, "fetch", after_another_program)
+    assert sum(file.rows for file in open_table(place).files) == 6
+
+
+def test_a_log_that_never_holds_still_is_refused_by_name(
+    shelf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 2), table=f"{shelf}/table", ctx=context(tmp_path))
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(copies))
+
+    def gone(self: ShelfPlace, files: Sequence[tuple[str, int]], target: Path) -> None:
+        raise FileNotFoundError(f"{self.path(files[0][0])} is gone")
+
+    monkeypatch.setattr(ShelfPlace, "fetch", gone)
+    with pytest.raises(DataError, match=f"the log of the table {shelf}/table changes while it is read"):
+        open_table(f"{shelf}/table")
+    # After a commit nobody hears of it.
+    assert not make_checkpoint(place_at(table.uri), table.version, every=1)
+    assert not list(copies.iterdir())
+
+
+def test_a_table_there_is_loaded(shelf: str, tmp_path: Path) -> None:
+    table = parquet_to_delta(shards(tmp_path / "p", 2, 2, 2), table=f"{shelf}/table", ctx=context(tmp_path, "table"))
+    packed = optimize_delta(table, **SMALL, ctx=context(tmp_path, "optimize"))
+    local = packed.model_copy(update={"uri": str(folder_of(table.uri))})
+    read = []
+    for dataset in (table, packed, local):
+        with voxelflow.load(dataset, batch_size=4, training=False) as volumes:
+            batches = list(volumes)
+            found = {name: batch.volumes[i] for batch in batches for i, name in enumerate(volumes.ids(batch.rows))}
+            read.append({name: volume.tolist() for name, volume in found.items()})
+    assert len(read[0]) == table.labelled > 0
+    assert read[0] == read[1] == read[2]
+
+
 def test_nothing_is_reserved_where_the_place_has_no_reservation(shelf: str) -> None:
     assert place_at(shelf).reservation("1", Path("/here")) is None
+
+
+def test_a_reservation_that_a_package_cannot_make_leaves_the_rest_of_the_run_alone(
+    shelf: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(self: ShelfPlace, run: str, workspace: Path) -> Reservation | None:
+        raise RuntimeError("the shelf is locked")
+
+    monkeypatch.setattr(ShelfPlace, "reservation", locked)
+    task: Any = SimpleNamespace(node="table", node_type="Any", version=1, inputs={}, params={}, shared="shared")
+    node_type = SimpleNamespace(mutates=None, writes_hook="hook", table_written=lambda *given: f"{shelf}/table")
+    plan: Any = SimpleNamespace(tasks=[task], data_root=lambda workspace: workspace.root)
+    catalog: Any = SimpleNamespace(find=lambda name, version: node_type)
+    assert Reservations(workspace, "1", plan, catalog).take(task, {}) is None
 
 
 @pytest.mark.slow

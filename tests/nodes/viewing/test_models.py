@@ -327,7 +327,8 @@ class TestPredictions:
         view = _view(predictions, {"data": data})
         assert self._ids(view, ids) == [1, 0]
         assert _gallery(view, "volumes").pick(0, 1, 0, {}).items[0].note == "says 5, is 2"
-        assert _charts(view, "figures").keys() == {"Predicted values"}
+        said = "Predicted and true, R2 -73, MAE 1.75, RMSE 2.151"
+        assert _charts(view, "figures").keys() == {said, "Errors", "Predicted values"}
 
 
 def test_a_report_is_shown_as_it_is(tmp_path: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from engine.declare.datasets import Predictions
 from nodes.evaluation.figures import ClassEvaluation, Tally
 from nodes.reporting.classification_metrics import Calibration, ClassFigures, class_aucs, confusion_matrix
-from nodes.viewing.predictions import PredictionTable, Rows, _roc
+from nodes.viewing.predictions import PredictionTable, Rows, Scores, _roc
 
 
 def _rows(labels: list[float], predicted: list[float], classes: tuple[str, ...] = ()) -> Rows:
@@ -83,3 +87,53 @@ def test_without_a_curve_the_chart_says_why(classes: int, labels: list[int], not
         )
     )  # fmt: skip
     assert (chart.series, chart.note) == ({}, note)
+
+
+def test_numbers_are_shown_over_labels_with_the_figures_of_the_report() -> None:
+    scatter, errors, values = Scores(_rows([1, 2, 3, 4, float("nan")], [1, 2, 3, 5, 9])).charts({})
+    assert scatter.model_dump(mode="json") == {
+        "title": "Predicted and true, R2 0.8, MAE 0.25, RMSE 0.5",
+        "kind": "scatter",
+        "x": [1, 2, 3, 4],
+        "series": {"volumes": [1, 2, 3, 5]},
+        "x_title": "label",
+        "y_title": "predicted",
+        "note": "",
+    }
+    assert (errors.title, errors.x, errors.series) == ("Errors", (-0.5, 0.5, 1.5), {"volumes": (3, 1)})
+    assert (errors.x_title, errors.y_title) == ("predicted minus label", "volumes")
+    assert values.title == "Predicted values"
+
+
+def test_of_many_numbers_a_scatter_has_some_and_the_figures_are_of_all() -> None:
+    labels = np.arange(20_000, dtype=np.float64)
+    predicted = labels.copy()
+    predicted[12_345] += 1_000
+    charts = [Scores(_rows(labels.tolist(), predicted.tolist())).charts({}) for _ in range(2)]
+    assert charts[0] == charts[1]
+    scatter, errors, _ = charts[0]
+    assert len(scatter.x) == len(scatter.series["volumes"]) == 3_000
+    assert scatter.note == "3,000 of 20,000 volumes, chosen at random; the figures are of all"
+    assert "MAE 0.05," in scatter.title
+    assert sum(count or 0 for count in errors.series["volumes"]) == 20_000
+
+
+_ANY = st.floats(width=32)
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 30), st.just(2)), elements=_ANY))
+def test_a_scatter_has_each_volume_of_which_both_numbers_are_known(
+    pairs: NDArray[np.float64],
+) -> None:
+    known = pairs[np.isfinite(pairs).all(axis=1)]
+    found = Scores(_rows(pairs[:, 0].tolist(), pairs[:, 1].tolist())).charts({})
+    scatters = [chart for chart in found if chart.kind == "scatter"]
+    assert len(scatters) == (1 if len(known) else 0)
+    for chart in scatters:
+        assert list(zip(chart.x, chart.series["volumes"], strict=True)) == [(x, y) for x, y in known]
+        assert not {"inf", "nan"} & set(chart.title.replace(",", "").split())
+
+
+def test_classes_have_no_scatter() -> None:
+    charts = Scores(_rows([0, 1], [0, 1], ("cat", "dog"))).charts({})
+    assert [chart.title for chart in charts] == ["Score of the predicted class"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from deltalake import Schema
 
 from engine.errors import DataError
 from nodes.table.constraints import _batches
+from nodes.volume_file import fatal_footer
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.rewrite import read_metadata
 
@@ -144,3 +147,13 @@ def test_a_damaged_name_of_a_column_names_the_file(tmp_path: Path) -> None:
         read_metadata(path, path.stat().st_size)
     with pytest.raises(DataError, match=r"a\.parquet cannot be read: 'utf-8' codec"):
         list(_batches(path, ["label"], Schema.from_arrow(pa.schema([("label", pa.float64())]))))
+
+
+def test_nothing_stays_in_memory_of_a_file_that_was_looked_at() -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]}), sink)
+    metadata = pq.ParquetFile(sink).metadata
+    for _ in range(50):
+        refuse_fatal(metadata)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, fatal_footer._NoPages)]

@@ -89,6 +89,10 @@ def test_nothing_a_person_wrote_reaches_the_component_as_markup(mode: Mode) -> N
             "one of the very longest names that any node could have",
             ["one of the very", "longest names that", "any node could…"],
         ),
+        # Wide letters: a line that is too long would be broken again, and its box is no higher.
+        ("TCGA LUNG CT SCANS", ["TCGA LUNG CT", "SCANS"]),
+        ("WWWWWWWWWWWWWWWWWW", ["WWWWWWWWW", "WWWWWWWWW"]),
+        ("肺" * 12, ["肺" * 9, "肺" * 3]),
     ],
 )
 def test_a_title_has_three_lines_and_keeps_its_version(title: str, lines: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from building import box, pipeline
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest, local_script_runner
 from waiting import wait_until
@@ -198,3 +199,29 @@ def test_a_timers_question_with_the_address_of_before_changes_nothing(
         page.run()
     assert page.query_params["item"] == second
     assert chosen(page.run()) == ("Join", "Join")
+
+
+def test_a_row_that_is_ticked_is_chosen_once_and_the_table_comes_back(app: Open, made: str, store: RunStore) -> None:
+    page = settled(app("lineage"))
+    (table,) = page.dataframe
+    assert [*table.value["item"]] == ["Join", "Make"]
+
+    def tick(row: int) -> WidgetStates:
+        states = page._tree.get_widget_states()
+        ticked = json.dumps({"selection": {"rows": [row], "columns": [], "cells": []}})
+        states.widgets.add(id=page.dataframe[0].proto.id, string_value=ticked)
+        return states
+
+    ticked = tick(1)
+    page._run(ticked)
+    assert chosen(page) == ("Make", "Make")
+    assert page.query_params["item"] == id_of(store, "Make")
+    assert not page.dataframe
+    page.button(key="lineage_all").click().run()
+    assert chosen(page) == ("", "")
+    assert "item" not in page.query_params
+    assert page.selectbox[1].value is None
+    page._run(ticked)  # a timer's question of before
+    assert chosen(page) == ("", "")
+    page._run(tick(0))
+    assert chosen(page) == ("Join", "Join")

@@ -18,6 +18,7 @@ from engine.store.runs import RunStore
 from engine.store.stretches import moves_of, worked
 from ui.runs import feed as feed_module
 from ui.runs.feed import Beginning, Feed, Series
+from ui.runs.metrics import beginnings
 
 
 @pytest.fixture
@@ -368,3 +369,27 @@ def test_what_is_forgotten_of_the_run_before_is_left_out(store: RunStore, longer
     feed.read(store)
     assert feed.metrics["t", "loss"].steps == [3, 4]
     assert feed.beginnings == {}
+
+
+def test_epochs_that_are_still_to_be_read_are_not_said_to_be_missing(
+    store: RunStore, longer: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "_MOST_AT_ONCE", 8)
+    feed = Feed(longer[2])
+    feed.read(store)
+    assert feed.is_behind
+    assert beginnings(feed, {}) == []
+    while feed.read(store):
+        pass
+    assert not feed.is_behind
+    assert [run_id for _, run_id in beginnings(feed, {})] == [longer[1], longer[0]]
+
+
+def test_what_a_stopped_run_did_before_is_not_said_to_be_lost(store: RunStore, longer: list[str]) -> None:
+    """A run after it goes on from its checkpoint, and its figures are still there."""
+    run_id = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(run_id, [("t", "T", "")])
+    store.add_events(run_id, [TaskStateChanged(node="t", state="running"), *_epochs(3, 4, 1.0)])
+    feed = Feed(run_id)
+    feed.read(store)
+    assert beginnings(feed, {}) == [("t: its curves lack epochs 1 to 2, which a run before it may have done.", None)]

@@ -136,8 +136,19 @@ def test_curves_that_begin_with_an_earlier_run_say_so() -> None:
     feed._beginnings = {}
     feed.metrics["t", "loss"] = Series([5, 6], [1.0] * 2)
     (said,) = beginnings(feed, {"t": "Train"})
-    assert said[0].startswith("Train: its curves begin with epoch 5.")
-    assert said[1] is None
+    # The run that was stopped after them may still have their figures.
+    assert said == ("Train: its curves lack epochs 1 to 4, which a run before it may have done.", None)
+
+
+def test_epochs_that_no_curve_has_between_two_runs_are_said() -> None:
+    """The run went on from a checkpoint of one that was stopped, and that from an earlier result."""
+    feed = Feed("20260101-000000-cccccc")
+    feed.metrics = {("t", "loss"): Series([1, 2, 4, 5], [1.0] * 4), ("t", "step_loss"): Series([1, 2], [1.0] * 2)}
+    feed._beginnings = {"t": [Beginning("20260101-000000-aaaaaa", {"loss": 2, "step_loss": 4})]}
+    assert [words for words, _ in beginnings(feed, {"t": "Train"})] == [
+        "Train, up to epoch 2: of run aaaaaa, which it went on from",
+        "Train: its curves lack epoch 3, which a run before it may have done.",
+    ]
 
 
 def test_steps_of_a_node_that_names_no_epochs_are_not_called_so() -> None:

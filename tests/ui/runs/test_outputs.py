@@ -84,9 +84,11 @@ def test_files_of_another_format_are_not_called_npy() -> None:
 def test_a_model_of_three_axes_is_given_its_channel(tmp_path: Path) -> None:
     (tmp_path / "model.keras").write_bytes(b"x" * 10)
     (tmp_path / "mlflow_model").mkdir()
+    (tmp_path / ".result.json").write_text("{}")
     code = model_code(TrainedModel(uri=str(tmp_path), spec=SPEC))
     compile(code, "code", "exec")
     assert ".reshape((4, 4, 4, 1))" in code
+    assert "model.predict(volume[np.newaxis], verbose=0)" in code
     assert "'dome', 'fault'" in code
     assert [(f.name, f.bytes) for f in model_files(TrainedModel(uri=str(tmp_path), spec=SPEC))] == [("model.keras", 10)]
     (tmp_path / "model.keras").unlink()
@@ -136,13 +138,17 @@ def delta(tmp_path: Path) -> VolumeDelta:
     return parquet_to_delta(shards(tmp_path / "in", 7, 5), ctx=ctx)
 
 
-def test_the_code_for_a_table_reads_it(delta: VolumeDelta) -> None:
+def test_the_code_for_a_table_reads_and_shows_it(delta: VolumeDelta, capsys: pytest.CaptureFixture[str]) -> None:
     code = table_code(delta)
     names: dict[str, object] = {}
     exec(code["pandas"], names)
+    said = capsys.readouterr().out
+    assert "[12 rows x 2 columns]" in said or len(said.splitlines()) == 14
+    assert said.endswith(f"{delta.spec.shape} {delta.spec.dtype}\n")  # type: ignore[union-attr]
     assert len(names["frame"]) == 12  # type: ignore[arg-type]
     assert names["volume"].shape == delta.spec.shape  # type: ignore[attr-defined, union-attr]
     compile(code["Spark"], "code", "exec")
+    assert code["Spark"].endswith("frame.show()")
     query = code["DuckDB"].partition("LOAD delta;\n")[2]
     with _duckdb().cursor() as connection:
         assert len(connection.execute(query).fetchall()) == 12
@@ -181,5 +187,8 @@ def test_the_code_for_parquet_files_reads_them(tmp_path: Path) -> None:
     names: dict[str, object] = {}
     exec(code["pandas"], names)
     assert sorted(names["frame"].columns) == ["id", "label"]  # type: ignore[attr-defined]
+    compile(code["Spark"], "code", "exec")
+    # It makes its own session.
+    assert "SparkSession.builder.getOrCreate()" in code["Spark"]
     with _duckdb().cursor() as connection:
         assert len(connection.execute(code["DuckDB"]).fetchall()) == 12

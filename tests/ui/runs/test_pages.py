@@ -65,6 +65,16 @@ def test_a_sweep_says_that_its_data_or_code_has_changed(app: Open, store: RunSto
     assert "A new sweep: what m does or reads has changed since sweep 1-aaaaaa" in page
 
 
+@pytest.mark.usefixtures("done")
+def test_a_sweep_is_closed_unless_it_is_at_work_or_the_address_names_it(app: Open, store: RunStore) -> None:
+    options = SweepOptions(Space({}, {"m.steps": (1, 2)}, {}), None).as_json(Pipeline(name="p"), "local")
+    sweep = store.sweeps.create("p", "{}", options, "local", [{"m.steps": 1}, {"m.steps": 2}])
+    assert app("runs").expander[0].proto.expanded
+    store.sweeps.end(sweep, "done")
+    assert not app("runs").expander[0].proto.expanded
+    assert app("runs", q=sweep).expander[0].proto.expanded
+
+
 def test_the_history_lists_runs_newest_first(app: Open, runs, done: str) -> None:
     failed, _ = runs.run(pipeline(box("f", "Fail", how="told"), name="broken"))
     page = app("runs")
@@ -450,7 +460,7 @@ def test_a_run_from_the_cache_shows_the_curves_and_files_of_the_one_that_made_it
     page = app("compare", runs=f"{other.run_id},{again.run_id}")
     assert "None of these runs has metrics." not in html(page)
     assert len(page.get("vega_lite_chart")) == 4
-    assert links(page) == [(f"{again.run_id[-6:]} demo, {words}", address)]
+    assert links(page) == [(f"{again.run_id[-6:]}, {words}", address)]
 
 
 def test_a_comparison_says_which_run_is_not_there(app: Open, done: str) -> None:
@@ -469,12 +479,13 @@ def test_hostile_names_are_text_everywhere(app: Open, runs, store: RunStore) -> 
     run, _ = runs.run(document)
     runs.train(run.run_id, "a")
     other, _ = runs.run(document.model_copy(update={"parameters": {}}))
-    third, _ = runs.run(document.model_copy(update={"nodes": document.nodes[:1]}))
+    third, _ = runs.run(document.model_copy(update={"name": f"{EVIL}y", "nodes": document.nodes[:1]}))
     pages = [
         app("run", run=run.run_id, view=view)
         for view in ("Overview", "Graph", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline")
     ]
-    pages += [app("runs"), app("compare", runs=f"{run.run_id},{other.run_id},{third.run_id}", compare_all="true")]
+    pages += [app("runs"), app("compare", runs=f"{run.run_id},{other.run_id}")]
+    pages.append(app("compare", runs=f"{run.run_id},{other.run_id},{third.run_id}", compare_all="true"))
     for page in pages:
         assert "<img src=x" not in html(page)  # as the monitor's pictures are
         # Nothing of it is Markdown: what Streamlit would read as such is ours, or escaped.

@@ -16,7 +16,7 @@ from engine.sweep.score import Objective
 from engine.sweep.space import Space
 from engine.sweep.spent import Spent
 from ui.runs.history import Filters, chosen, trial_of
-from ui.runs.sweeps import _resume_help, can_go_on, figures_of, higher_limit, title_of, trial_rows
+from ui.runs.sweeps import _resume_help, can_go_on, figures_of, higher_limit, is_open, title_of, trial_rows
 
 OPTIONS = SweepOptions(Space({}, {"rate": (0.1, 0.2), "train.text": ("2024", "x")}, {}), Objective("val_auc", True))
 SWEEP = Sweep(
@@ -39,6 +39,20 @@ def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
     assert title_of(formula, []).startswith(r"Sweep abcdef of \$a\$ \`b\` \:red\[c\] \<d\>: running")
 
 
+def test_one_is_open_where_it_is_at_work_or_searched_for() -> None:
+    seen: set[str] = set()
+    done = replace(SWEEP, state="done")
+    assert not is_open(done, seen)
+    assert [is_open(done, seen, asked) for asked in (" abcdef ", SWEEP.sweep_id, "abc", " ")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_open(SWEEP, seen)
+    assert is_open(done, seen), "it does not close as it ends"
+
+
 def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:
     used = Spent(3601.0, 12.0, "USD")
     stopped = replace(SWEEP, state="cancelled", worked_s=3601.0, options=SWEEP.options | Limit(3600, 20).as_options())
@@ -50,9 +64,13 @@ def test_one_that_its_limit_has_stopped_goes_on_for_as_much_again() -> None:
     assert higher_limit(stopped, Spent(60.0, 1.0, "USD")) is None, "something else has stopped it"
     expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
     done = replace(SWEEP, state="done", options=SWEEP.options | expected.as_options())
-    assert figures_of(done, Spent(90.0, 90.0, "USD"))[1].endswith(
-        "cost: 60.00 to 120.00 USD; it took 1 min 30 s, 90.00 USD"
-    )
+    took = Spent(90.0, 90.0, "USD")
+    (line,) = figures_of(done, took)
+    assert line.endswith("cost: 60.00 to 120.00 USD; it took 1 min 30 s, 90.00 USD")
+    limited = replace(done, options=done.options | Limit(3600, 20).as_options())
+    assert figures_of(limited, took) == [line, "limit 1 h 00 min or 20.00 USD for all trials"]
+    others = figures_of(done, replace(took, others=((1.0, "EUR"),)))
+    assert others == [line, "at work for 1 min 30 s and 90.00 USD and 1.00 EUR"]
     assert figures_of(replace(done, state="running"), Spent(0.0)) == [expected.line()]
     # Of one that is done nothing is expected any more.
     unknown = SweepEstimate(Estimated(unknown=("a",)), Estimated(unknown=("a",)))

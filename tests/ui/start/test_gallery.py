@@ -17,7 +17,7 @@ from engine.catalog import build_catalog
 from engine.document.find import shipped_pipelines
 from engine.document.pipeline import Pipeline
 from nodes import BUILT_IN
-from ui.start.gallery import graph, picture, templates, typed, volumes
+from ui.start.gallery import graph, in_short_lines, picture, templates, typed, volumes
 
 
 def test_each_template_says_what_it_takes_and_gives_and_has_a_picture() -> None:
@@ -39,6 +39,24 @@ def test_volumes_to_try_lead_to_commands_of_this_environment_and_to_a_template()
     assert [each.name for each in volumes() if not each.template] == ["own"]
     made = subprocess.run([*shlex.split(typed("python -c 'print(1)'"))], capture_output=True, text=True, check=True)
     assert made.stdout == "1\n"
+
+
+def test_commands_in_short_lines_are_still_what_a_shell_runs(tmp_path: Path) -> None:
+    """Also where the program lies in a folder whose name has blanks; in its line nothing else is hidden by it."""
+    program = tmp_path / "an environment's programs" / "say"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    program.chmod(0o700)
+    commands = f"{shlex.quote(str(program))} -m pip 'a b'\necho short"
+    shown = in_short_lines(commands)
+    assert shown.splitlines()[1:] == ["  -m pip 'a b'", "echo short"]
+    made = subprocess.run(["sh", "-c", shown], capture_output=True, text=True, check=True)
+    assert made.stdout == "<-m><pip><a b>short\n"
+
+
+def test_what_follows_the_program_is_seen_whole_on_a_card() -> None:
+    lines = [line for each in volumes() for line in in_short_lines(typed(each.command)).splitlines()]
+    assert all(len(line) <= 42 for line in lines if not line.endswith("\\")), lines
 
 
 @pytest.mark.parametrize("name", [*shipped_pipelines(), *(f"volumes-{v.name}" for v in volumes())])

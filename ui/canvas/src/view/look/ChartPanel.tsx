@@ -1,11 +1,11 @@
-/** The charts of a panel, drawn here: bars, histograms, lines, matrices. */
+/** The charts of a panel, drawn here: bars, histograms, lines, matrices, scatters. */
 
 import { useState } from 'react';
 
 import type { Chart, Charts, PanelInfo } from '../../protocol';
 import { figureText } from '../../rules/runs';
 import { address, useAsked } from '../parts/ask';
-import { BARS_WIDTH, isOfCounts, isOfRates, isReference, namedBars, roomOf, spokenName, valuesOf } from './charts';
+import { BARS_WIDTH, isOfCounts, isReference, namedBars, rangesOf, roomOf, spokenName } from './charts';
 import { ChoiceFields, inQuery, type Chosen } from './Choices';
 import { scale, type Scale } from './scale';
 import { Waiting } from '../parts/Waiting';
@@ -67,24 +67,24 @@ const BOTTOM = 24;
 const TOP = 8;
 const RIGHT = 10;
 const WIDTH = LEFT + BARS_WIDTH + RIGHT;
+/** The height of a drawing whose axes are of one length. */
+const SQUARE = TOP + BARS_WIDTH + BOTTOM;
 
 function Plot({ chart }: { chart: Chart }) {
   const lines = chart.kind === 'lines';
   const series = Object.entries(chart.series);
-  const values = valuesOf(chart);
-  const rates = isOfRates(chart);
-  const low = lines && !rates ? Math.min(...values, Infinity) : 0;
-  const high = rates ? 1 : Math.max(...values, lines ? -Infinity : 1);
-  const ends = [Number.isFinite(low) ? low : 0, Number.isFinite(high) ? high : 1] as const;
-  const y = scale(...ends, HEIGHT - BOTTOM, TOP, isOfCounts(chart));
+  const scatter = chart.kind === 'scatter';
+  const height = scatter ? SQUARE : HEIGHT;
+  const ranges = rangesOf(chart);
+  const y = scale(...ranges.y, height - BOTTOM, TOP, isOfCounts(chart));
   const numbers = chart.x.filter((value) => typeof value === 'number');
   // There is no epoch and a half.
   const whole = lines && numbers.length > 0 && numbers.every(Number.isInteger);
-  const x = scale(Math.min(...numbers, Infinity), Math.max(...numbers, -Infinity), LEFT, WIDTH - RIGHT, whole);
+  const x = scale(...ranges.x, LEFT, WIDTH - RIGHT, whole);
   return (
     <>
       {chart.y_title !== '' && <p className="chart-y-title quiet">{chart.y_title}</p>}
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={spokenName(chart)}>
+      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={spokenName(chart)}>
         {y.ticks.map((tick) => (
           <g key={tick}>
             <line className="chart-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y.at(tick)} y2={y.at(tick)} />
@@ -99,9 +99,10 @@ function Plot({ chart }: { chart: Chart }) {
           series.map(([name, found], at) => (
             <Line key={name} colour={colourOf(chart, at)} x={x} y={y} xs={chart.x} ys={found} />
           ))}
+        {scatter && <Scatter chart={chart} x={x} y={y} ends={ranges.x} />}
         {chart.kind !== 'bars' &&
           x.ticks.map((tick) => (
-            <text key={tick} className="chart-tick" x={x.at(tick)} y={HEIGHT - 8} textAnchor="middle">
+            <text key={tick} className="chart-tick" x={x.at(tick)} y={height - 8} textAnchor="middle">
               {brief(tick)}
             </text>
           ))}
@@ -228,6 +229,39 @@ function Line({ colour, xs, ys, x, y }: LineProps) {
     </g>
   );
 }
+
+interface ScatterProps {
+  chart: Chart;
+  x: Scale;
+  y: Scale;
+  ends: readonly [number, number];
+}
+
+/** Points, and below them the line on which both of their values are equal. */
+function Scatter({ chart, x, y, ends }: ScatterProps) {
+  const values = Object.values(chart.series)[0] ?? [];
+  return (
+    <>
+      <g data-series="reference" className="chart-line">
+        <polyline points={ends.map((end) => `${x.at(end).toFixed(1)},${y.at(end).toFixed(1)}`).join(' ')} />
+      </g>
+      {/* Where points lie on one another, more of them are darker. */}
+      <g data-series={0} className="chart-line" fillOpacity={values.length > FEW ? 0.4 : 0.8}>
+        {values.map((value, at) => {
+          const over = Number(chart.x[at]);
+          return value === null ? null : (
+            <circle key={at} cx={x.at(over).toFixed(1)} cy={y.at(value).toFixed(1)} r={values.length > FEW ? 1.6 : 2.4}>
+              <title>{`${chart.x_title} ${brief(over)}, ${chart.y_title} ${brief(value)}`.trim()}</title>
+            </circle>
+          );
+        })}
+      </g>
+    </>
+  );
+}
+
+/** So many points are seen one by one. */
+const FEW = 200;
 
 function Matrix({ chart }: { chart: Chart }) {
   const rows = Object.entries(chart.series);

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 import type { Chart } from '../../protocol';
 import { Figure } from './ChartPanel';
-import { isOfCounts, isOfRates, namedBars, roomOf, spokenName } from './charts';
+import { isOfCounts, isOfRates, namedBars, rangesOf, roomOf, spokenName } from './charts';
 
 const FACIES = [
   'carbonate reef build-up (Devonian)',
@@ -138,4 +138,41 @@ test('what mere chance would reach is dashed beside the curves, and a curve neve
     'data-series="reference"',
   ]);
   expect(drawn(chart('lines', { ...ROC, series: { lesion: [0, 0.5, 1] } }))).not.toContain('reference');
+});
+
+const SCATTER = chart('scatter', {
+  x: [0, 4, 10],
+  series: { volumes: [-2, null, 5] },
+  x_title: 'label',
+  y_title: 'predicted',
+});
+
+test('both axes of a scatter have one range, and its line goes from corner to corner', () => {
+  expect(rangesOf(SCATTER)).toEqual({ x: [-2, 10], y: [-2, 10] });
+  const own = ticks(SCATTER);
+  expect(own.slice(0, own.length / 2)).toEqual(own.slice(own.length / 2));
+  const [, wide, high] = /viewBox="0 0 (\d+) (\d+)"/.exec(drawn(SCATTER))?.map(Number) ?? [];
+  const line = /data-series="reference" class="chart-line"><polyline points="([^"]*)"/.exec(drawn(SCATTER))?.[1];
+  const [x1, y1, x2, y2] = line?.split(/[ ,]/).map(Number) as [number, number, number, number];
+  expect(x2 - x1).toBe(y1 - y2);
+  expect([x1 > 0, x2 < (wide ?? 0), y1 < (high ?? 0), y2 > 0]).toEqual([true, true, true, true]);
+});
+
+test('a scatter has a point for each value that is known, which says what it is', () => {
+  expect([...drawn(SCATTER).matchAll(/<title>([^<]*)</g)].map((found) => found[1])).toEqual([
+    'label 0, predicted -2',
+    'label 10, predicted 5',
+  ]);
+  expect(drawn(SCATTER)).toContain('aria-label="Title: predicted over label"');
+  expect(drawn(SCATTER)).not.toContain('chart-legend');
+});
+
+test.each([
+  ['one point', [3], [3]],
+  ['none', [], []],
+  ['points that are all alike', [7, 7], [7, 7]],
+])('a scatter of %s is drawn', (_, x, y) => {
+  const markup = drawn(chart('scatter', { x, series: { volumes: y } }));
+  expect(markup).not.toMatch(/NaN|Infinity/);
+  expect(markup.split('<circle')).toHaveLength(x.length + 1);
 });

@@ -41,11 +41,32 @@ export function isReference(chart: Chart, at: number): boolean {
 
 /** Whether the heights are numbers of things: there is no volume and a half. */
 export function isOfCounts(chart: Chart): boolean {
-  return chart.kind !== 'lines' && valuesOf(chart).every(Number.isInteger);
+  return chart.kind !== 'lines' && chart.kind !== 'scatter' && valuesOf(chart).every(Number.isInteger);
 }
 
 export function valuesOf(chart: Chart): number[] {
   return Object.values(chart.series).flatMap((found) => found.filter((value) => value !== null));
+}
+
+/** The least and the greatest value that the axes of a plot have: of a scatter, the same ones along both. */
+export function rangesOf(chart: Chart): { x: Range; y: Range } {
+  const values = valuesOf(chart);
+  const numbers = chart.x.filter((value) => typeof value === 'number');
+  if (chart.kind === 'scatter') {
+    const both = rangeOf([...numbers, ...values]);
+    return { x: both, y: both };
+  }
+  const x: Range = [Math.min(...numbers, Infinity), Math.max(...numbers, -Infinity)];
+  if (isOfRates(chart)) return { x, y: [0, 1] };
+  return { x, y: chart.kind === 'lines' ? rangeOf(values) : [0, Math.max(...values, 1)] };
+}
+
+type Range = readonly [number, number];
+
+function rangeOf(values: readonly number[]): Range {
+  const low = Math.min(...values, Infinity);
+  const high = Math.max(...values, -Infinity);
+  return [Number.isFinite(low) ? low : 0, Number.isFinite(high) ? high : 1];
 }
 
 /** What a screen reader is told in place of the drawing. */
