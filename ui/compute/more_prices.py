@@ -29,12 +29,12 @@ def add_by_form(known: MachineTable, done: Callable[[str], None]) -> None:
             region = st.text_input("Region", key=f"{NEW}_region", width=130)
             cores = st.number_input("Cores", min_value=1, value=None, step=1, key=f"{NEW}_cores", width=110)
             memory = _amount("Memory, GiB", f"{NEW}_memory")
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=True):
             gpus = st.number_input("GPUs", min_value=0, value=None, step=1, key=f"{NEW}_gpus", width=110)
-            gpu = st.text_input("GPU", key=f"{NEW}_gpu", placeholder="NVIDIA T4", width=160)
+            gpu = st.text_input("GPU type", key=f"{NEW}_gpu", placeholder="NVIDIA T4", width=160)
             price = _amount("Price an hour", f"{NEW}_price")
             currency = st.text_input("Currency", key=f"{NEW}_currency", placeholder="EUR", width=100)
-            pressed = st.form_submit_button("Add machine", key=f"{NEW}_add", icon=":material/add:")
+        pressed = st.form_submit_button("Add machine", key=f"{NEW}_add", icon=":material/add:")
     fields = {
         "name": name.strip(),
         "provider": provider.strip(),

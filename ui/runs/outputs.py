@@ -192,7 +192,7 @@ def table_code(table: Dataset) -> dict[str, str]:
 
 def whole_table(table: VolumeDelta) -> str:
     """That other programs read more than a part of a table."""
-    return f"All {table.count:,} rows of the table, not only this part of it: Voxelflow alone reads the part"
+    return f"Other programs read all {table.count:,} rows of the table: Voxelflow alone reads the part"
 
 
 def _loading(table: VolumeDelta) -> str:

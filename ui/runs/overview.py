@@ -175,7 +175,7 @@ def nodes_table(details: Details) -> Html:
         said = failed or (made_text(task.outputs) if task.outputs else task.reason)
         took = "" if task.seconds is None else duration(task.seconds)
         rows.append([text(details.names[task.node]), chip(task.state), took, text(shortened(said, _LONGEST_SAID))])
-    return table(("node", "state", "took", ""), rows, "Nodes", narrow=(1, 2))
+    return table(("node", "state", "took", "result"), rows, "Nodes", narrow=(1, 2))
 
 
 # --- pictures and files ------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from engine.store.sweeps import Sweep, Trial
 from engine.sweep.changes import begun_anew, mixed
 from engine.sweep.expected import SweepEstimate, against_estimate
 from engine.sweep.options import SweepOptions
-from engine.sweep.score import best_first, best_of, score_texts
+from engine.sweep.score import Objective, best_first, best_of, score_texts
 from engine.sweep.space import settings_text, value_text
 from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
+from engine.wording import figure_name
 from ui.shell import navigation
 from ui.shell.blocks import Content, chip, count_line, notice, plain, shortened, show_error, table, text
 from ui.studio_context import studio
@@ -63,13 +64,20 @@ def is_open(sweep: Sweep, seen: set[str], searched: str = "") -> bool:
 
 
 def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
-    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, val_auc 0.93`, as Markdown."""
+    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, Validation AUC 0.93`, as Markdown."""
     options = SweepOptions.from_json(sweep.options)
     ended = sum(trial.ended for trial in trials)
     parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
     if best_of(trials, options.objective) is not None and options.objective is not None:
-        parts.append(f"{plain(options.objective.figure)} {score_texts(_shown(sweep, trials))[0]}")
+        parts.append(f"{plain(_figure(options.objective))} {score_texts(_shown(sweep, trials))[0]}")
     return f"Sweep {short_id(sweep.sweep_id)} of {plain(sweep.pipeline, 40)}: {', '.join(parts)}"
+
+
+def _figure(objective: Objective) -> str:
+    """By what the trials are judged, as other pages call it: `Validation AUC`; of the node `train` alone
+    `Validation AUC, train`."""
+    node, _, name = objective.figure.rpartition(".")
+    return ", ".join(filter(None, (figure_name(name), node)))
 
 
 def objectives_of(runs: Iterable[Run]) -> set[str]:
@@ -106,7 +114,7 @@ def _shown(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
 
 def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     options, runs = SweepOptions.from_json(sweep.options), studio().store.sweeps.runs_of_trials(sweep.sweep_id)
-    figure = options.objective.figure if options.objective is not None else "score"
+    figure = _figure(options.objective) if options.objective is not None else "score"
     names = options.space.names
     columns = ["trial", *(safe(name) for name in names), safe(figure), "state", "run", ""]
     st.html(table(columns, trial_rows(sweep, trials, runs), f"Trials of sweep {short_id(sweep.sweep_id)}"))

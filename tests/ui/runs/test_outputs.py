@@ -168,7 +168,7 @@ def test_the_code_for_a_part_of_a_table_reads_the_part_or_says_that_it_reads_all
     assert 0 < len(read) < len(frame)
     for program, sign in (("pandas", "#"), ("Spark", "#"), ("DuckDB", "--")):
         comment, _, rest = code[program].partition("\n")
-        assert comment.startswith(f"{sign} All 12 rows of the table, not only this part")
+        assert comment.startswith(f"{sign} Other programs read all 12 rows of the table")
         assert rest == table_code(delta)[program]
 
 
