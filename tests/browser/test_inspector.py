@@ -85,6 +85,14 @@ def test_the_form_checks_what_is_typed(page: Page, studio: StudioServer) -> None
     eventually(lambda: canvas.params("optimize_delta") == {"vacuum": True})
 
 
+def test_advanced_parameters_come_into_sight_as_they_are_opened(page: Page, studio: StudioServer) -> None:
+    canvas = CanvasPage(page, studio).open(seed(studio, pipeline(box("train", "TrainResNet3D"))))
+    canvas.select("train")
+    advanced = canvas.inspector.locator("details.fold")
+    advanced.get_by_text("Advanced").click()
+    expect(advanced.locator(".field").first).to_be_in_viewport(ratio=1)
+
+
 def test_a_field_type_of_ones_own_is_drawn_and_checked(page: Page, studio: StudioServer) -> None:
     """Its declaration in a Python file of the person's is all there is of it (tests/support/own_field_types.py)."""
     studio.install_probes("own_field_types")

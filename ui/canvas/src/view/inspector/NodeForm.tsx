@@ -20,7 +20,13 @@ export function NodeForm({ id }: { id: string }) {
       {plain.map((field) => (
         <ParameterField key={field.name} node={id} field={field} />
       ))}
-      <details className="fold">
+      <details
+        className="fold"
+        onToggle={(event) => {
+          // Opened at the panel's end, nothing of it would be seen.
+          if (event.currentTarget.open) event.currentTarget.scrollIntoView({ block: 'nearest' });
+        }}
+      >
         <summary>Advanced</summary>
         <div className="form">
           {advanced.map((field) => (
