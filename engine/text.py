@@ -119,7 +119,7 @@ _LEAST_COINS = 0.1
 
 
 def money(amount: float, currency: str = "") -> str:
-    """An amount: `12.40 USD`, `0.40 USD`; without its currency where nobody named one: `0.031`."""
+    """An amount: `12.40 USD`, `0.40 USD`; without a currency where none is known: `0.031`."""
     if 0 < amount < _LEAST_MONEY:
         figure = f"<{_LEAST_MONEY}"
     else:

@@ -9,7 +9,7 @@ point of the group `voxelflow.places`. All implementations keep the laws of `nod
   no lock; locally there is a lock too (`engine.storage.table_lock`).
 * Names are relative, with slashes. What begins with `_` or `.` is hidden from readers of tables.
 
-Nobody asks which kind of place one is, but what it can do: `local_folder`, `delta_rs_address` and what follows them.
+Callers do not check the class of a place but ask what it supports: `local_folder`, `delta_rs_address` and so on.
 A kind that answers none of these has tables all the same: without hard links, locks and reservations.
 """
 
@@ -101,7 +101,7 @@ class Place(ABC):
         return None
 
     def absolute(self) -> Place:
-        """The same place by a whole address: it means the same wherever a process works and whoever runs it."""
+        """The same place by an absolute address, independent of the current directory and the user."""
         return self
 
     def resolved(self) -> Place:

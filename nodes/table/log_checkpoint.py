@@ -89,7 +89,7 @@ def _sum_up_elsewhere(place: Place, version: int) -> None:
         return
     with log_copy(place) as copy:
         DeltaTable(str(copy), version=version).create_checkpoint()
-        # Its name last: whoever reads it finds the checkpoint.
+        # `_last_checkpoint` is written last, so that readers of it find the checkpoint.
         for made in (checkpoint_file(copy, version), copy / LOG / LAST_CHECKPOINT):
             data = made.read_bytes()
             place.write(f"{LOG}/{made.name}", lambda sink, data=data: sink.write(data))  # type: ignore[misc]

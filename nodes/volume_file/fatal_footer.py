@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _SIZE = 1 << 62
-"""Of the file that stands in: every page may lie in it."""
+"""Size in bytes that the stand-in file reports: larger than any offset in a footer."""
 _NO_BYTES = "File too short: expected"
 """How pyarrow begins to say that a page, which it wanted, has no bytes."""
 

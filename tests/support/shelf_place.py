@@ -1,6 +1,6 @@
 """A `Place` as somebody else's package brings it for `shelf://`: neither a local folder nor an object store.
 
-Its files lie below the folder that the environment variable `SHELF` names, which nobody but this module knows.
+Its files lie below the folder that the environment variable `SHELF` names; only this module reads it.
 """
 
 from __future__ import annotations

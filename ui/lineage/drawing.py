@@ -115,7 +115,7 @@ def label(lineage: Lineage, key: str, verdicts: Verdicts, kinds: Mapping[str, Ki
 
 
 def title_lines(title: str) -> list[str]:
-    """The title on at most three lines. One that is longer loses of its name: its version tells it from the others."""
+    """The title on at most three lines. Of a longer one the name is cut, never the version."""
     title = _VERSION.sub(" version\u00a0\\1", title)  # a number alone on a line says nothing
     lines = _wrapped(title) or ["-"]
     if len(lines) <= _LINES:

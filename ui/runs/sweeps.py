@@ -139,7 +139,7 @@ def figures_of(sweep: Sweep, used: Spent) -> list[str]:
     """What it has spent, its limit, and what is expected of it, or was; its time once."""
     line, took = spent_line(sweep, used), against_estimate(sweep, used)
     if took:
-        # What it took stands there too, but for amounts in other currencies.
+        # That line includes what it took, except amounts in other currencies.
         limit = f"limit {sweep.limit.text(used.currency)} for all trials" if sweep.limit else ""
         return [took, line] if used.others else [took, *([limit] if limit else [])]
     expected = None if sweep.state == "done" else SweepEstimate.of(sweep.options)

@@ -67,7 +67,7 @@ class TestShelfPlace(PlaceConformance):
 class TestTablesOnAShelf(TableConformance):
     @pytest.fixture
     def folder(self, shelf: str, monkeypatch: pytest.MonkeyPatch) -> str:
-        """delta-rs, which reads the tables back, is told where the files are."""
+        """Let delta-rs read the tables back from the folder with their files."""
         monkeypatch.setattr(laws, "DeltaTable", lambda url, **options: deltalake.DeltaTable(folder_of(url), **options))
         write = deltalake.write_deltalake
         monkeypatch.setattr(laws, "write_deltalake", lambda url, *rows, **how: write(folder_of(url), *rows, **how))
@@ -198,7 +198,7 @@ def test_a_log_that_never_holds_still_is_refused_by_name(
     monkeypatch.setattr(ShelfPlace, "fetch", gone)
     with pytest.raises(DataError, match=f"the log of the table {shelf}/table changes while it is read"):
         open_table(f"{shelf}/table")
-    # After a commit nobody hears of it.
+    # After a commit the error is not reported.
     assert not make_checkpoint(place_at(table.uri), table.version, every=1)
     assert not list(copies.iterdir())
 

@@ -314,7 +314,7 @@ def test_curves_of_compared_runs_are_smoothed(app: Open, runs, done: str) -> Non
     specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
     assert specifications
     assert all('"raw"' in s for s in specifications)
-    # As all that is chosen there it stands in the address.
+    # The address keeps it, like every other choice on the page.
     assert page.slider(key="compare_smoothing").proto.query_param_key == "compare_smoothing"
     again = app("compare", runs=f"{done},{other}", compare_smoothing="0.5")
     assert again.slider(key="compare_smoothing").value == 0.5
