@@ -88,8 +88,9 @@ if TYPE_CHECKING:
     )
     from engine.diagnostics.rule import Rule
     from engine.document.pipeline import Pipeline
-    from engine.errors import VoxelflowError
+    from engine.errors import StaleInput, VoxelflowError
     from engine.probes import StorageProbe
+    from engine.storage.place import NewFile, Place, Stat
     from engine.workspace import Workspace
     from nodes.conversion.formats import VolumeFormat
     from nodes.conversion.formats.interface import OpenVolume, VolumeHeader
@@ -126,6 +127,7 @@ __all__ = [
     "LoaderState",
     "Look",
     "Needs",
+    "NewFile",
     "NodeConformance",
     "OpenVolume",
     "Option",
@@ -133,6 +135,7 @@ __all__ = [
     "PathOut",
     "Pattern",
     "Picked",
+    "Place",
     "PlaceConformance",
     "Policy",
     "Predictions",
@@ -143,6 +146,8 @@ __all__ = [
     "RunResult",
     "Secret",
     "Selection",
+    "StaleInput",
+    "Stat",
     "Step",
     "Table",
     "TableColumn",
@@ -179,7 +184,7 @@ _HOME = {
         "VolumeParquet", "VolumeSpec",
     ),
     "engine.diagnostics.rule": ("Rule",),
-    "engine.errors": ("VoxelflowError",),
+    "engine.errors": ("StaleInput", "VoxelflowError"),
     "engine.declare.check_context": ("CheckContext", "Look"),
     "engine.declare.node": ("node",),
     "engine.declare.parameters": (
@@ -191,6 +196,7 @@ _HOME = {
         "Chart", "ChartPanel", "Choice", "DatasetView", "Document", "Gallery", "GalleryItem", "Option", "Picked",
         "Table", "TableColumn", "TablePage", "TableRow",
     ),
+    "engine.storage.place": ("NewFile", "Place", "Stat"),
     "nodes.loaders.interface": ("LoaderState",),
     "nodes.loaders.load": ("load",),
     "nodes.conversion.formats": ("VolumeFormat",),

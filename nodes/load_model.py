@@ -157,7 +157,7 @@ def _of_run(workspace: Path, run: str, run_node: str) -> TrainedModel:
 def _link(source: Path, target: Path, pattern: str = "**/*") -> None:
     """Link the files of a folder into another, or copy them where that is not possible; doing it again is harmless."""
     from engine.storage.files import flush_many
-    from engine.storage.place import link_or_copy
+    from engine.storage.hard_link import link_or_copy
 
     made = []
     for file in sorted(source.glob(pattern)):

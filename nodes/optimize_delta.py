@@ -12,7 +12,6 @@ from engine.declare.datasets import Dataset, Preview, VolumeDelta
 from engine.declare.node import node
 from engine.declare.parameters import Advanced, Help, Range, Unit
 from engine.errors import UsageError
-from engine.storage import is_url
 from engine.text import plural
 from nodes.volume_file.parameters import MB, TARGET_FILE_MB, TargetFileMB
 
@@ -84,7 +83,7 @@ def optimize_delta(
 def _on_spark(table: VolumeDelta, *, parameters: OptimizeParameters, ctx: TaskContext) -> VolumeDelta:
     """The same compaction with the files written by Spark tasks; somebody else's table by Delta's own OPTIMIZE.
 
-    A table in object storage is compacted as on the embedded backend.
+    A table outside of a local folder is compacted as on the embedded backend.
     """
     from nodes.spark.delta_optimize import compact_on_spark
     from nodes.spark.delta_transactions import DeltaTransactions
@@ -94,12 +93,19 @@ def _on_spark(table: VolumeDelta, *, parameters: OptimizeParameters, ctx: TaskCo
 
 
 def _refuse_remote_vacuum(table: VolumeDelta, parameters: OptimizeParameters) -> None:
-    if parameters.vacuum and is_url(table.uri):
-        raise UsageError(
-            "a table in object storage is not vacuumed: its readers are not known",
-            hint="Set vacuum to false. DeltaTable.vacuum of the package deltalake deletes what is old enough.",
-            parameter="vacuum",
-        )
+    if not parameters.vacuum:
+        return
+    from engine.storage.find_place import place_at
+
+    place = place_at(table.uri)
+    if place.local_folder is not None:
+        return
+    by_hand = " DeltaTable.vacuum of the package deltalake deletes what is old enough."
+    raise UsageError(
+        f"the table {place} is not vacuumed: outside of a local folder its readers are not known",
+        hint="Set vacuum to false." + (by_hand if place.delta_rs_address is not None else ""),
+        parameter="vacuum",
+    )
 
 
 def _finish(

@@ -310,10 +310,10 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
     """
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from nodes.conversion.label_values import different
     from nodes.volume_file.fatal_footer import refuse_fatal
+    from nodes.volume_file.footer import read_footer
 
     rows = labelled = 0
     ends, columns = list[float](), list[str]()
@@ -322,8 +322,10 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
     for name in names:
         try:
             check_regular(folder / name, sys.maxsize)
-            footer = pq.read_metadata(folder / name)
+            _, file, stored = read_footer(folder / name)
+            footer = file.metadata
             refuse_fatal(footer)
+            refuse_fatal(footer, stored)  # statistics are asked for below
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             counted = alike = False
             continue

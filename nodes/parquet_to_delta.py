@@ -96,7 +96,8 @@ def _on_spark(parquet: VolumeParquet, *, parameters: TableParameters, ctx: TaskC
 
 
 def _table_of(parquet: VolumeParquet, parameters: TableParameters, ctx: TaskContext, ingest: Ingest) -> VolumeDelta:
-    from engine.storage.place import LocalPlace, place_at
+    from engine.storage.find_place import place_at
+    from engine.storage.local_place import LocalPlace
     from nodes.table.ingest_checks import SpecDiffers, Wanted
     from nodes.volume_file.parts import read_parts
 
@@ -185,7 +186,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     """What a table at the chosen place holds."""
     if not look.params["table"]:
         return {}  # without loading what reads tables: every look at a pipeline comes here
-    from engine.storage.place import place_at
+    from engine.storage.find_place import place_at
     from nodes.table.snapshot import is_table, open_table
 
     try:

@@ -33,7 +33,7 @@ def run_after(
     """
     from pathlib import Path
 
-    from engine.storage.place import link_or_copy
+    from engine.storage.hard_link import link_or_copy
 
     # A listing of its own: the result stays whole when that of the files is cleaned up.
     listing = ctx.out / "volumes.arrow"

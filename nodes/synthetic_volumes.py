@@ -276,7 +276,7 @@ def _name(index: int) -> str:
 
 def _link(source: Path, target: Path, size: int) -> bool:
     """Let `target` be the same file as `source`, with its modification time; False if there is none of this size."""
-    from engine.storage.place import link_or_copy
+    from engine.storage.hard_link import link_or_copy
 
     if size_problem(source, size):
         return False

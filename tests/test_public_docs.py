@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +20,8 @@ _PACKAGES = ("engine", "nodes", "ui")
 _LEAST = 0.9
 """Of a package's public modules, classes, functions and methods so many have a docstring."""
 _PAGES = (_ROOT / "README.md", _ROOT / "nodes/README.md", *sorted((_ROOT / "examples").glob("*/README.md")))
-_OWN_CODE = sorted((_ROOT / "examples").glob("*/my_*/*.py"))
+_OWN_CODE = [*sorted((_ROOT / "examples").glob("*/my_*/*.py")), _ROOT / "tests/support/shelf_place.py"]
+"""As a person or a package outside writes it."""
 
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -185,6 +188,21 @@ def test_every_folder_has_its_line_on_the_page_of_the_architecture(folder: str, 
     named = {name.removesuffix(".py") for line in lines for name in re.findall(r"`([\w./]+)`", line)}
     assert len(parts) > 5
     assert sorted(parts - named) == []
+
+
+@pytest.mark.parametrize("folder", ["engine", "nodes"])
+def test_the_page_of_the_architecture_goes_from_top_to_bottom(folder: str) -> None:
+    """As it says: each line's parts are above those of the next, by the layers that the import contract holds."""
+    contracts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["name"].startswith(f"inside the {folder}"))
+    level = {part.strip().split(".")[-1]: number for number, layer in enumerate(layers) for part in layer.split("|")}
+    page = (_ROOT / "engine" / "README.md").read_text(encoding="utf-8")
+    table = page[page.index(f"| `{folder}/` | ") :].partition("\n\n")[0]
+    lines = [re.findall(r"`(\w+)/?`", line.split("|")[1]) for line in table.splitlines()[2:]]
+    found = [levels for parts in lines if (levels := [level[part] for part in parts])]
+    assert len(found) > 15
+    assert sum(map(len, found)) == len(level)
+    assert [pair for pair in pairwise(found) if max(pair[0]) > min(pair[1])] == []
 
 
 # --- links -------------------------------------------------------------------------------------

@@ -86,11 +86,11 @@ def _serve(arguments: Sequence[str], catalog: MakeCatalog, node_work: NodeWork) 
             from engine.sweep.drive import drive
 
             return drive(workspace, subject, catalog(workspace))
-        from engine.tracking import send_pending, track_run
+        from engine.tracking import load_client, send_pending, track_run
 
-        # Importing MLflow takes seconds that the run should have.
+        # Importing MLflow takes a second that the run should have.
         os.nice(10)
-
+        load_client()
         if not track_run(workspace, subject, until_ended=True):
             return 1
         # The server answers: what earlier runs could not send goes with us.

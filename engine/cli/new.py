@@ -69,7 +69,7 @@ def _write_new(path: Path, data: bytes) -> None:
         with new_file(path) as temporary:
             temporary.write_bytes(data)
     except OSError as exc:
-        from engine.storage.place import CANNOT_LINK
+        from engine.storage.hard_link import CANNOT_LINK
 
         if exc.errno not in CANNOT_LINK:
             raise

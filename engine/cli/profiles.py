@@ -101,7 +101,7 @@ def test(session: Session, name: str, as_json: bool, json_lines: bool, root: Pat
 
     For Spark that starts a session: Java, the jars (downloaded where they are not there yet), the
     master, and whether the executors see the storage and have Python's packages. For Databricks: its
-    command line, whether it is signed in, and the machine type. The exit status is 1 when something is missing.
+    command line, whether it is signed in, and the machine types. The exit status is 1 when something is missing.
     """
     from engine.cli.screen import COLOURS, say, say_json
     from engine.profiles import find_profile
@@ -165,7 +165,7 @@ def _checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
     from engine.profiles.checks import databricks_checks, local_checks
 
     if profile.on_databricks:
-        yield from databricks_checks(profile)
+        yield from databricks_checks(profile, workspace)
         return
     yield from local_checks(profile, workspace)
     if profile.backend == "spark":

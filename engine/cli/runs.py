@@ -58,7 +58,7 @@ def list_costs(session: Session, as_json: bool, root: Path | None) -> int:
 
     A run costs its profile's price an hour (its price_per_hour, or that of its machine in `voxelflow prices`) while
     it is at work: the time between two attempts does not count. Idle is the share of that time in which the machine's
-    GPUs, or without any its cores, had nothing to do, measured every 5 seconds. Runs without a price are left out.
+    GPUs, or without any its cores, had nothing to do, measured every second. Runs without a price are left out.
     Expected is what their estimates said before, the least and the most; unknown where a run is not done, or the time
     of a node was not known.
     """

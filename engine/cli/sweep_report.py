@@ -150,10 +150,10 @@ def score_text(trial: Trial) -> str:
 def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
     """The trials as a table, best first, what they took, and the commands that come next."""
     from engine.cli.screen import COLOURS, say, table
-    from engine.sweep.expected import against_estimate
+    from engine.sweep.expected import came_to
     from engine.sweep.score import best_of, score_texts
     from engine.sweep.space import value_text
-    from engine.sweep.spent import resume_command, spent, spent_line
+    from engine.sweep.spent import resume_command, spent
 
     ranked, objective = ranked_trials(store, sweep)
     runs = store.sweeps.runs_of_trials(sweep.sweep_id)
@@ -173,7 +173,7 @@ def report(workspace: Workspace, store: RunStore, sweep: Sweep) -> None:
             say(f"trial {trial.number}: {trial.error}", style=COLOURS["error"])
     say(f"sweep {sweep.sweep_id}: {', '.join(_counts(ranked, sweep))}", style=COLOURS.get(sweep.state, ""))
     used = spent(store, sweep)
-    for line in filter(None, (spent_line(sweep, used), against_estimate(sweep, used))):
+    for line in came_to(sweep, used):
         say(line)
     if sweep.error:
         say(f"error: {sweep.error}", style=COLOURS["error"])

@@ -68,12 +68,13 @@ def databricks_files(program: Program) -> dict[str, str]:
         tasks.append(task)
     out = program.out if profile.storage_root is not None else f"/Volumes/main/default/voxelflow/{program.out}"
     limit = limit_lines(profile, price, seconds, _counted(profile, machines))
+    whose = "executors" if "driver_node_type_id" in cluster else "cluster"
     bundle = {
         "bundle": {"name": program.stem},
         "variables": {
             "out": {"description": "Folder for results; the cluster's machines must all see it.", "default": out},
-            "node_type": {"description": f"Machine type of the cluster: {_as_text(_machine(profile))}."}
-            | _node_type(profile.executor_machine if "driver_node_type_id" in cluster else profile.machine),
+            "node_type": {"description": f"Machine type of the {whose}: {_as_text(_machine(profile))}."}
+            | _node_type(_type_of_all(profile, machines)),
             **_driver_variable(profile, cluster),
             "runtime": {"description": "Databricks runtime.", "default": GPU_RUNTIME if profile.gpus else RUNTIME},
         },
@@ -92,7 +93,7 @@ def databricks_files(program: Program) -> dict[str, str]:
             }
         },
     }
-    return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program, limit))}
+    return {**program.files(), "databricks.yml": to_yaml(bundle, _head(program, limit, machines))}
 
 
 def _node_type(machine: str) -> dict[str, str]:
@@ -100,15 +101,21 @@ def _node_type(machine: str) -> dict[str, str]:
     return {"default": machine.partition("@")[0]} if machine else {}
 
 
+def _type_of_all(profile: Profile, machines: int) -> str:
+    """The machine type of the cluster's machines, but of a driver that has its own; "" where none is named."""
+    return (profile.executor_machine if machines > 1 else "") or profile.machine
+
+
 def _driver_variable(profile: Profile, cluster: Mapping[str, Any]) -> dict[str, Any]:
     """The driver's machine type, where it is another one than that of the executors."""
     if "driver_node_type_id" not in cluster:
         return {}
-    return {"driver_node_type": {"description": "Machine type of the driver."} | _node_type(profile.machine)}
+    wanted = f"at least {plural(profile.cores, 'cores')} and {profile.memory_bytes / 1e9:.0f} GB"
+    return {"driver_node_type": {"description": f"Machine type of the driver: {wanted}."} | _node_type(profile.machine)}
 
 
-def _head(program: Program, limit: list[str]) -> str:
-    wanted = "" if program.profile.machine else " --var node_type=TYPE"
+def _head(program: Program, limit: list[str], machines: int) -> str:
+    wanted = "" if _type_of_all(program.profile, machines) else " --var node_type=TYPE"
     lines = [
         f"The pipeline {program.title} as a Databricks job, written by `voxelflow export`. In this folder:",
         "",

@@ -318,15 +318,21 @@ def why_not_writable(place: Path | str, kind: Literal["file", "folder"] = "folde
     """
     if is_url(place):
         try:
-            parse_url(str(place))
+            url = parse_url(str(place))
             if scan:
-                from engine.storage.place import place_at
+                from engine.storage.find_place import place_at
 
                 next(place_at(str(place)).names(), None)
         except VoxelflowError as exc:
             return exc.line()
-        except OSError as exc:  # of the package that has the scheme
-            return f"{place} cannot be reached: {exc}"
+        except Exception as exc:  # the package that has the scheme may raise anything
+            from engine.storage.objects import redact
+            from engine.storage.schemes import installed_places
+
+            if (entry := installed_places(url.scheme)) is None:
+                raise
+            package = f"the package {entry.dist.name}" if entry.dist else entry.value
+            return f"{package} cannot look into {place}: {redact(f'{type(exc).__name__}: {exc}')}"
         return ""
     for folder in (Path(place), *Path(place).parents):
         try:

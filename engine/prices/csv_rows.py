@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import difflib
 import io
 import math
 import re
@@ -149,6 +150,8 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
             raise UsageError(f"{path} has no column {name}", hint=hint)
     for name in header:
         if name not in layout.columns:
+            near = difflib.get_close_matches(name.casefold(), layout.columns, n=1)
+            hint = f"Did you mean {near[0]}? {hint}" if near else hint
             raise UsageError(f"{path} has a column {name!r}, which a table of {layout.rows}s has not", hint=hint)
     if len(set(header)) < len(header):
         raise UsageError(f"{path} has a column twice", hint="Name each column once.")

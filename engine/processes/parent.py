@@ -15,6 +15,13 @@ from engine.declare.events import Event
 from engine.processes.messages import Result, failure_of, to_line
 from engine.processes.system import exit_now, kill_tree, tolerate_full_disk
 
+_children: list[Parent] = []
+
+
+def is_child() -> bool:
+    """Whether this process does nothing but work for a parent, and no other program runs in it."""
+    return bool(_children)
+
 
 class Parent:
     """The process that started this one. When it is gone, this one ends at once, with all that it started."""
@@ -31,6 +38,7 @@ class Parent:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         threading.Thread(target=self._listen, daemon=True).start()
+        _children.append(self)
 
     def send(self, message: Event) -> None:
         """Write the message to the parent's pipe. Any thread may."""

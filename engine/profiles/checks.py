@@ -18,6 +18,7 @@ from shlex import quote
 
 from engine.cgroups import memory, usable_cores
 from engine.extras import install, missing
+from engine.prices import machine_table
 from engine.profiles.profile import Check, Profile
 from engine.text import plural, size
 from engine.workspace import Workspace, storage_of
@@ -52,9 +53,9 @@ def local_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
         yield _disk(place)
 
 
-def databricks_checks(profile: Profile) -> Iterator[Check]:
-    """What deploying a job there needs here: Databricks' command line, signed in, and the machine type to ask for."""
-    yield _machine_type(profile)
+def databricks_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
+    """What deploying a job there needs here: Databricks' command line, signed in, and the machine types to ask for."""
+    yield _machine_type(profile, workspace)
     program = shutil.which("databricks")
     if program is None:
         hint = f"Install it: `{_INSTALL_DATABRICKS}`; then `databricks auth login --host https://YOUR-WORKSPACE`."
@@ -64,12 +65,26 @@ def databricks_checks(profile: Profile) -> Iterator[Check]:
     yield _signed_in(program)
 
 
-def _machine_type(profile: Profile) -> Check:
+def _machine_type(profile: Profile, workspace: Workspace) -> Check:
     if profile.machine:
-        return Check("machine type", True, profile.machine)
+        if profile.executor_machine in ("", profile.machine):
+            return Check("machine type", True, profile.machine)
+        return _both_types(profile, workspace)
     hint = 'Write machine = "Standard_D8s_v5@eastus" or the like: the job asks for it, and its price is known.'
     hint += " `voxelflow prices` lists the types."
     return Check("machine type", False, "the profile names none", hint)
+
+
+def _both_types(profile: Profile, workspace: Workspace) -> Check:
+    """A cluster has one runtime: that for GPUs starts on machines that have some, and on no others."""
+    said = f"{profile.machine} (driver), {profile.executor_machine} (executors)"
+    found = {key: machine_table(workspace).find(key).gpus for key in (profile.machine, profile.executor_machine)}
+    known = [gpus for gpus in found.values() if gpus is not None]
+    if len({gpus > 0 for gpus in known}) < 2:
+        return Check("machine types", True, said)
+    without = next(key for key, gpus in found.items() if not gpus)
+    hint = "Choose types that both have GPUs, or that both have none: Databricks makes no cluster of one and the other."
+    return Check("machine types", False, f"{said}, and {without} has no GPU", hint)
 
 
 def _signed_in(program: str) -> Check:

@@ -346,6 +346,7 @@ _FIELDS: dict[str, Any] = {
     "price_per_hour": _amount("price_per_hour", 3.2),
     "price_per_dbu": _amount("price_per_dbu", 0.3),
     "dbu_per_hour": _amount("dbu_per_hour", 3),
+    "executor_dbu_per_hour": _amount("executor_dbu_per_hour", 6),
     "currency": _currency,
     "machine": _machine("machine"),
     "executor_machine": _machine("executor_machine"),
@@ -371,9 +372,8 @@ def to_toml(profile: Profile) -> str:
         fields.append(("price_per_hour", profile.price_per_hour))
     if profile.price_per_dbu is not None:
         fields.append(("price_per_dbu", profile.price_per_dbu))
-        # Where driver and executors differ, both are from the table.
-        if profile.dbu_per_hour is not None and profile.executor_dbu_per_hour is None:
-            fields.append(("dbu_per_hour", profile.dbu_per_hour))
+        units = (("dbu_per_hour", profile.dbu_per_hour), ("executor_dbu_per_hour", profile.executor_dbu_per_hour))
+        fields += [(name, value) for name, value in units if value is not None]
     if profile.currency and re.fullmatch(r"[A-Z]{3}", profile.currency):
         fields.append(("currency", profile.currency))
     if profile.machine:
@@ -413,7 +413,8 @@ master = "local[*]"                # as spark-submit takes it: "spark://host:707
 # spot = true                      # the machine may be taken back: the price is its spot_per_hour in that table
 # price_per_hour = 3.20            # of all machines together
 # price_per_dbu = 0.30             # where Databricks runs the machine: what one of its units costs, of which an hour
-# dbu_per_hour = 3                 # takes so many (known of many Azure machines)
+# dbu_per_hour = 3                 # takes so many (known of many Azure machines);
+# executor_dbu_per_hour = 6        # one of executor_machine so many
 # currency = "EUR"                 # of these prices and of stop_at_cost
 # stop_after = "3h"                # stops each run then, as a cancel does; and at a cost, by the price:
 # stop_at_cost = 20

@@ -11,7 +11,6 @@ from engine.cgroups import memory, usable_cores
 from engine.errors import UsageError
 from engine.prices import Machine, machine_table
 from engine.prices.dbu import dbu_table
-from engine.profiles.cluster import DATABRICKS
 from engine.profiles.file import ProfilesFile, check_name, example, parse_profiles, read_profiles_file
 from engine.profiles.profile import Profile
 from engine.storage.files import whole_file
@@ -152,7 +151,7 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
             f"{file.path}: profile {name}, backend: the ready profile {name} keeps its backend",
             hint="Give the profile another name.",
         )
-    for field in ("master", "spark", "keep_warm_minutes", "executor_machine"):
+    for field in ("master", "spark", "keep_warm_minutes", "executor_machine", "executor_dbu_per_hour"):
         if backend == "embedded" and fields.get(field):
             raise UsageError(
                 f"{file.path}: profile {name}, {field}: is for Spark, and the profile runs embedded",
@@ -218,28 +217,26 @@ def _hour(name: str, machine: Machine, spot: bool, file: ProfilesFile) -> float 
 
 
 def _units(name: str, file: ProfilesFile, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Databricks' units an hour, where a profile says what one costs. Raises `UsageError` where they are not known."""
-    if fields.get("master") == DATABRICKS and "executor_machine" in fields:
-        raise UsageError(
-            f"{file.path}: profile {name}, executor_machine: all machines of a cluster on Databricks are of one type",
-            hint="Take it out: machine names that type.",
-        )
-    if fields.get("price_per_dbu") is None or fields.get("dbu_per_hour") is not None:
+    """Databricks' units an hour that the profile does not give itself, where it says what one costs.
+
+    Raises `UsageError` where they are not known: those of one machine are never taken for those of another type.
+    """
+    if fields.get("price_per_dbu") is None:
         return {}
-    out = {"dbu_per_hour": _units_of(name, file, str(fields.get("machine", "")))}
-    if "executor_machine" in fields:
-        out["executor_dbu_per_hour"] = _units_of(name, file, fields["executor_machine"])
-    return out
+    machine, executors = (str(fields.get(field, "")).partition("@")[0] for field in ("machine", "executor_machine"))
+    wanted = {"dbu_per_hour": machine}
+    if executors and executors.casefold() != machine.casefold():
+        wanted["executor_dbu_per_hour"] = executors
+    return {field: _units_of(name, file, of, field) for field, of in wanted.items() if fields.get(field) is None}
 
 
-def _units_of(name: str, file: ProfilesFile, key: str) -> float:
-    machine = key.partition("@")[0]
+def _units_of(name: str, file: ProfilesFile, machine: str, field: str) -> float:
     if (known := dbu_table().get(machine.casefold())) is not None:
         return known.dbu_per_hour
     of = f"of {machine} " if machine else ""
     raise UsageError(
         f"{file.path}: profile {name}, price_per_dbu: how many units an hour {of}takes is not known",
-        hint="Databricks' calculator of prices shows it; write for example dbu_per_hour = 3.",
+        hint=f"Databricks' calculator of prices shows it; write for example {field} = 3.",
     )
 
 

@@ -60,9 +60,9 @@ class Profile(BaseModel):
     """Where Databricks runs the machines: what one of its units (DBU) costs. An hour costs these beside the machines.
     """
     dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The units that an hour of each machine takes."""
+    """The units that an hour of each machine takes; of the driver's, where `executor_dbu_per_hour` is given."""
     executor_dbu_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What the table of units says of an hour of `executor_machine`; None where `dbu_per_hour` is that of all."""
+    """Those of each executor's machine; None where `dbu_per_hour` is that of all."""
     currency: str = ""
     """That of all amounts of the profile, the price of its machine too, such as `EUR`; "" where none is given."""
     stop_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from engine.catalog import Catalog
 from engine.declare.datasets import Dataset
 from engine.document.plan import Plan, PlannedTask
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from engine.storage.reservation import Reservation
 from engine.workspace import Workspace
 

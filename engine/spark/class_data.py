@@ -116,7 +116,7 @@ def _dump(jars: list[Path], archive: Path) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from engine.spark.jars import DELTA
+    from engine.spark.jars import DELTA, INTERPRETED
 
     with tempfile.TemporaryDirectory(prefix="voxelflow-classes-") as folder:
         table = Path(folder, "table")
@@ -142,9 +142,13 @@ def _dump(jars: list[Path], archive: Path) -> None:
             conf.set(key, value)
         context = SparkContext(conf=conf)
         session = SparkSession(context)
+        for key, value in INTERPRETED.items():
+            session.conf.set(key, value)
         session.sql(f"CONVERT TO DELTA parquet.`{table}`").collect()
-        session.sql(f"OPTIMIZE delta.`{table}`").collect()
         session.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('a' = 'b')").collect()
+        for key in INTERPRETED:
+            session.conf.unset(key)
+        session.sql(f"OPTIMIZE delta.`{table}`").collect()
         session.read.format("delta").load(str(table)).count()
         context.parallelize([1], 1).map(str).collect()
         gateway = context._gateway

@@ -33,6 +33,9 @@ DELTA = {
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 """What every session of ours sets so that Delta works and stays small."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for Delta's work on its log, a list of files: to generate and compile Java code for each of its queries, on
+the driver and on each executor, takes longer than their few rows."""
 FOLDER = "VOXELFLOW_SPARK_JARS"
 """Environment variable: a folder that holds the jars, for machines that reach no repository."""
 CENTRAL = "https://repo1.maven.org/maven2/"

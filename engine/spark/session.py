@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -175,9 +176,11 @@ def _reach(master: str) -> None:
         except OSError as exc:
             why = str(exc.strerror or exc)
     if masters:
+        host, port = masters[-1]
         raise ExecutionError(
             f"no Spark master answers at {master} ({why})",
-            hint="Check that the cluster is up and the profile's `master` right.",
+            hint=f"Check that the cluster is up and the profile's master right: `nc -vz {quote(host)} {port}` asks it"
+            " from here; `$SPARK_HOME/sbin/start-master.sh` on its machine starts one.",
         )
 
 

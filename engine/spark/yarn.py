@@ -43,7 +43,8 @@ def check(profile: str, environ: Mapping[str, str] | None = None) -> None:
         where = f": there is no yarn-site.xml in {', '.join(map(str, folders))}" if folders else ""
         raise UsageError(
             f"nothing says where the YARN cluster of profile {profile} is{where}",
-            hint="Set HADOOP_CONF_DIR to the folder with the cluster's core-site.xml and yarn-site.xml.",
+            hint="Set HADOOP_CONF_DIR to the folder with the cluster's core-site.xml and yarn-site.xml, where you start"
+            " Voxelflow: `export HADOOP_CONF_DIR=/etc/hadoop/conf`.",
         )
 
 

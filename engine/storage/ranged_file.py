@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from engine.storage.cache import RangeCache, uninitialized_buffer
 from engine.storage.objects import RemotePath
+from engine.storage.read_only_file import ReadOnlyFile
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -20,7 +20,7 @@ TAIL = 64 << 10
 _REQUESTS = 16
 
 
-class RangedFile(io.RawIOBase):
+class RangedFile(ReadOnlyFile):
     """One object, read by one thread at a time. It is the same object from the first read to the last.
 
     `size` is the object's when that is known (from a Delta log), else it is asked for. `tag` is known from an
@@ -32,7 +32,7 @@ class RangedFile(io.RawIOBase):
         self, path: RemotePath, size: int | None = None, tag: str = "", cache: RangeCache | None = None
     ) -> None:
         super().__init__()
-        self._path, self._cache, self._at = path, cache, 0
+        self._path, self._cache = path, cache
         self._tail: memoryview = memoryview(b"")
         if size is None:
             found = path.stat()
@@ -48,20 +48,6 @@ class RangedFile(io.RawIOBase):
         if found.size != self.length:
             raise FileNotFoundError(f"{self._path} has {found.size} bytes instead of {self.length}")
         self.tag, self._tail, self._tail_at = found.tag, memoryview(data), start
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.length}[whence]
-        self._at = max(0, base + offset)
-        return self._at
 
     def read(self, count: int | None = -1) -> Buffer:
         """As files read, but what comes may be any buffer: nothing is copied that need not be."""

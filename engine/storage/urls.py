@@ -24,10 +24,10 @@ _WITH_ACCOUNT = "Write az://container/folder, or abfss://container@account.dfs.c
 
 @dataclass(frozen=True, order=True)
 class StorageUrl:
-    """A place in object storage. `key` has no slash at either end; "" is the container itself.
+    """A place in object storage, or where an installed package keeps files.
 
-    `scheme` is the name of a row in `SCHEMES`, or one of an installed package. `account` is "" where the environment
-    says which it is.
+    `scheme` is the name of a row in `SCHEMES`, or one of an installed package. `key` has no slash at either end; "" is
+    the container itself. `account` is "" where the environment says which it is.
     """
 
     scheme: str
@@ -89,9 +89,10 @@ def parse_url(text: str) -> StorageUrl:
     if row is None and installed_places(spelling) is None:
         raise UsageError(f"{text}: Voxelflow does not read {spelling.lower()}:// addresses", hint=_HINT)
     parts = [part for part in key.split("/") if part]
+    if any(part in (".", "..") for part in parts):
+        raise UsageError(f"{text} names no place: a part of it is . or ..", hint="Write the address without that part.")
     # What an installed package takes for a container is its own affair.
-    is_container = row is None or _CONTAINER.fullmatch(container)
-    if not is_container or any(part in (".", "..") for part in parts):
+    if row is not None and not _CONTAINER.fullmatch(container):
         raise UsageError(f"{text} is not the address of a place in object storage", hint=_HINT)
     return StorageUrl(spelling.lower() if row is None else row.name, container, "/".join(parts), account)
 

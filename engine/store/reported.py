@@ -50,3 +50,15 @@ def made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[str
         if made is not None and made.run_id != run_id and made.outputs == task.outputs:
             out.setdefault(made.run_id, {}).setdefault(made.node, []).append(task.node)
     return out
+
+
+def begun_before(store: RunStore, run_id: str, node: str, fingerprint: str, most: int) -> list[str]:
+    """At most `most` runs older than this one in which the node was at work with this fingerprint, the newest first."""
+    # By its node: fingerprints of tasks have no index.
+    rows = store.read(
+        "SELECT tasks.run_id FROM tasks JOIN runs USING (run_id)"
+        " WHERE tasks.node = ? AND tasks.fingerprint = ? AND tasks.attempt > 0"
+        " AND runs.created < (SELECT created FROM runs WHERE run_id = ?) ORDER BY runs.created DESC LIMIT ?",
+        node, fingerprint, run_id, most,
+    )  # fmt: skip
+    return [row["run_id"] for row in rows]

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.store.estimates import Estimated
 from engine.store.sweeps import Sweep
-from engine.sweep.spent import Spent
+from engine.sweep.spent import Spent, spent_line
 from engine.text import between, duration, money
 from engine.wording import expected_rows, time_and_cost
 
@@ -96,6 +96,15 @@ def against_estimate(sweep: Sweep, used: Spent) -> str:
         return ""
     # What requests have cost is not counted in a run.
     alone = replace(kept, work=replace(kept.work, requests=()))
-    was = duration(used.worked_s) + ("" if used.cost is None else f", {money(used.cost, used.currency)}")
+    amounts = () if used.cost is None else ((used.cost, used.currency), *used.others)
+    was = ", ".join([duration(used.worked_s), *(money(*each) for each in amounts)])
     expected = between(kept.time.low, kept.time.high) if kept.price is None else ""
     return f"expected time: {expected}; it took {was}" if expected else f"{alone.line()}; it took {was}"
+
+
+def came_to(sweep: Sweep, used: Spent) -> list[str]:
+    """What a sweep has spent and its limit, of one that is done beside what was expected: its time and cost once."""
+    took = against_estimate(sweep, used)
+    if not took:
+        return [line] if (line := spent_line(sweep, used)) else []
+    return [took, f"limit {sweep.limit.text(used.currency)} for all trials"] if sweep.limit else [took]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.storage.process_lock import is_held
-from engine.tracking.destination import destination
+from engine.tracking.destination import destination, load_client
 from engine.tracking.follow import TRACKER_LOCK, Patience, follow
 from engine.tracking.recorder import TrackState
 from engine.workspace import Workspace
@@ -28,7 +28,7 @@ from engine.workspace import Workspace
 if TYPE_CHECKING:
     from engine.store.runs import RunStore
 
-__all__ = ["Patience", "location", "run_link", "send_pending", "track_run", "tracked_here"]
+__all__ = ["Patience", "load_client", "location", "run_link", "send_pending", "track_run", "tracked_here"]
 
 
 def track_run(workspace: Workspace, run_id: str, *, until_ended: bool = True, patience: Patience | None = None) -> bool:

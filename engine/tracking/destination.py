@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from engine.errors import TrackingError, UsageError
 from engine.extras import require
+from engine.processes.lean_import import without
 from engine.storage import parse_url
 from engine.storage.files import new_file
 from engine.storage.process_lock import ProcessLock
@@ -46,6 +47,8 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 """MLflow's settings while we use it, where the person has none of their own."""
+_UNUSED = ("matplotlib", "pandas", "polars", "pyspark", "scipy", "sklearn")
+"""What MLflow's client imports where it is installed, and a tracker has no use for."""
 _ADDRESSES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -128,6 +131,23 @@ def without_userinfo(text: str) -> str:
     return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/\s@'\"]+@([^/\s@'\"]*)", cleaned, text)
 
 
+def load_client() -> None:
+    """Import MLflow's client, in a process that does nothing but track, without what it can do without.
+
+    That is what MLflow's data sets and models of other libraries take: 0.8 instead of 1.4 seconds of processor time
+    (two measurements of each). Does nothing where MLflow is missing or broken: `connect` says so.
+    """
+    _set_up()
+    with without(_UNUSED), warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        import mlflow.tracking  # noqa: F401
+
+
+def _set_up() -> None:
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+
+
 def connect(target: Destination, workspace: Workspace | None) -> MlflowClient:
     """A client of MLflow there. Makes and migrates the workspace's own SQLite file when it must.
 
@@ -135,8 +155,7 @@ def connect(target: Destination, workspace: Workspace | None) -> MlflowClient:
     the file's lock too long, `MissingPackage` without MLflow, and what MLflow and SQLAlchemy raise.
     """
     require(f"reaching {target.shown}", "mlflow")
-    for name, value in _SETTINGS.items():
-        os.environ.setdefault(name, value)
+    _set_up()
     with warnings.catch_warnings():
         # MLflow warns about its own libraries.
         warnings.simplefilter("ignore")

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from engine.errors import DataError, UnsupportedTable
 from engine.storage import is_url, links, manifest
 from engine.storage.files import DANGLING, check_regular
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import remedy
 from engine.storage.objects import RemotePath
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from nodes.conversion.columns import to_bools, typed
 from nodes.foreign_tables.cells import is_bytes
 from nodes.loaders.data_files import LOCAL, FileAccess, RemoteFiles

@@ -21,8 +21,9 @@ from engine.observe.results import SIZES
 from engine.storage import is_url
 from engine.storage.checksum import checksum_problem
 from engine.storage.files import size_problem
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import raise_if_not_damage
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from engine.text import plural, safe
 from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem

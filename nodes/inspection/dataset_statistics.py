@@ -22,7 +22,8 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Selection, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import Meter, track
 from engine.errors import DataError, UsageError
-from engine.storage.place import Place, place_at
+from engine.storage.find_place import place_at
+from engine.storage.place import Place
 from engine.text import plural
 from engine.viewing.pictures import axes_of
 from nodes.inspection.column_figures import ColumnFigures, column_figures, decoded, shown_columns

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.storage.checksum import crc32
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import raise_if_not_damage
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
 from nodes.inspection.archives import ArchiveCells

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from engine.declare.datasets import Dataset
 from engine.errors import DataError, UnsupportedTable, UsageError, VoxelflowError
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import raise_if_not_damage
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from nodes.foreign_tables.tables import any_table, has_files
 from nodes.inspection.damage import (
     Checked,

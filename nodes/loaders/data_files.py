@@ -24,6 +24,7 @@ from nodes.loaders.rows import Rows
 from nodes.table.features import renamed_columns
 from nodes.table.selection import no_column
 from nodes.table.snapshot import local_folder, open_table
+from nodes.volume_file.fatal_footer import refuse_damaged
 from nodes.volume_file.layout import spec_of
 from nodes.volume_file.page_index import NotIndexable, PageIndex, index_pages
 from nodes.volume_file.parts import read_parts
@@ -97,7 +98,7 @@ class RemoteFiles:
         return pa.PythonFile(file, mode="r")
 
     def _open_of_package(self, path: str) -> pa.NativeFile:
-        from engine.storage.place import place_at
+        from engine.storage.find_place import place_at
 
         folder, _, name = path.rpartition("/")
         with self._lock:
@@ -281,6 +282,8 @@ def _rows_of(path: str, opened: pa.NativeFile | BinaryIO, index_bytes: int | Non
     labels = _labels(table.column("label"), path) if "label" in names else np.full(len(table), np.nan, np.float32)
     ids = table.column("id").cast(pa.string())
     if not access.mapped:
+        # Without the footer's bytes: they may be one more request, which takes longer.
+        refuse_damaged(path, metadata)
         return FileRows(path, ids, labels, groups, None, "it is not on a local disk", metadata)
     if index_bytes is None:
         return FileRows(path, ids, labels, groups)

@@ -32,7 +32,7 @@ from engine.text import plural
 from nodes.loaders.interface import Reading
 from nodes.loaders.rows import RowNumbers
 from nodes.prediction.inputs import ModelCard, OpenedRows
-from nodes.prediction.table_folder import TABLE, Standing
+from nodes.prediction.table_folder import TABLE, ChosenTable
 from nodes.training.usable_values import usable
 from nodes.volume_file.footer import sign_footer
 
@@ -97,7 +97,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, identity: str, standing: Callable[[], Standing]) -> Plan:
+    def begin(self, identity: str, choose: Callable[[], ChosenTable]) -> Plan:
         """The plan to carry out: the one that is there if it is for the same, else a new one and no parts."""
         try:
             found = Plan.model_validate_json((self.folder / _PLAN).read_bytes())
@@ -108,8 +108,8 @@ class Ledger:
             return found
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        found_there = standing()
-        plan = Plan(identity=identity, base=found_there.base, table=found_there.table)
+        chosen = choose()
+        plan = Plan(identity=identity, base=chosen.base, table=chosen.table)
         self._write(_PLAN, plan)
         return plan
 

@@ -29,8 +29,8 @@ from engine.declare.context import TaskContext, Transaction
 from engine.declare.datasets import Dataset, Predictions
 from engine.errors import DataError, TableConflict, VoxelflowError
 from engine.storage.files import flush_many, size_problem
+from engine.storage.hard_link import link_or_copy
 from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
-from engine.storage.place import link_or_copy
 from nodes.prediction.inputs import ModelCard
 from nodes.prediction.parts import SCHEMA, Ledger, Record
 from nodes.prediction.table_folder import version_of

@@ -22,7 +22,7 @@ from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.prediction.inputs import ModelCard, OpenedRows, as_trained, open_rows, read_card
 from nodes.prediction.parts import Division, Ledger, PartWork, latency
 from nodes.prediction.predictions_table import commit
-from nodes.prediction.table_folder import Standing, choose_table, clear_others
+from nodes.prediction.table_folder import ChosenTable, choose_table, clear_others
 from nodes.table.commit import Committer
 from nodes.training.learner import framework_named, starting
 from nodes.training.rows import leased
@@ -173,11 +173,11 @@ def _opened(data: Dataset, card: ModelCard, ctx: TaskContext) -> Iterator[tuple[
         yield data, opened
 
 
-def _choose_table(ctx: TaskContext) -> Standing:
-    standing = choose_table(ctx.out)
-    if standing.damage:
-        ctx.warn(f"{standing.damage}: the predictions get a table of their own in {ctx.out / standing.table}")
-    return standing
+def _choose_table(ctx: TaskContext) -> ChosenTable:
+    chosen = choose_table(ctx.out)
+    if chosen.damage:
+        ctx.warn(f"{chosen.damage}: the predictions get a table of their own in {ctx.out / chosen.table}")
+    return chosen
 
 
 def _report_start(prediction: Prediction, missing: Sequence[int], ctx: TaskContext) -> None:

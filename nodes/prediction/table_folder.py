@@ -19,7 +19,7 @@ from typing import NamedTuple
 from engine.errors import DataError
 from engine.storage.files import size_problem
 from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
-from engine.storage.place import LocalPlace
+from engine.storage.local_place import LocalPlace
 from nodes.table.log import LOG, commit_name, lines_problem, newest_version, removed_since, versions
 from nodes.table.snapshot import active_sizes, load_delta
 
@@ -27,7 +27,7 @@ TABLE = "predictions"
 _FOLDER = re.compile(rf"{TABLE}(-\d+)?")
 
 
-class Standing(NamedTuple):
+class ChosenTable(NamedTuple):
     """A table to commit to: its newest version, -1 when there is none, and the name of its folder.
 
     `damage` is what is wrong with the table that it takes the place of; "" when there is none.
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
     damage: str = ""
 
 
-def choose_table(out: Path) -> Standing:
+def choose_table(out: Path) -> ChosenTable:
     """The table in a task's folder to go on with: the first that is whole, else one in a folder that nothing is in."""
     damage = ""
     for folder in _folders(out):
@@ -46,10 +46,10 @@ def choose_table(out: Path) -> Standing:
             continue
         problem = damage_of(folder)
         if not problem:
-            return Standing(version_of(folder), folder.name, damage)
+            return ChosenTable(version_of(folder), folder.name, damage)
         damage = damage or problem
     names = (TABLE if number == 1 else f"{TABLE}-{number}" for number in count(1))
-    return Standing(-1, next(name for name in names if _is_free(out / name)), damage)
+    return ChosenTable(-1, next(name for name in names if _is_free(out / name)), damage)
 
 
 def version_of(root: Path) -> int:

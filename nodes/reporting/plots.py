@@ -23,6 +23,10 @@ _NAMED = 40
 _CURVES = 10
 """Classes whose curve is drawn: more could not be distinguished."""
 _POINTS = 5000
+_FEW, _FEW_POINT = 300, 16
+"""So few points are drawn larger: of so many square points (1/72 inch)."""
+_ROOM = 0.04
+"""Beside the outermost points, of an axis' length."""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -174,16 +178,37 @@ def draw_calibration(found: Calibration) -> Picture:
 
 
 def draw_numbers(values: NDArray[np.float64], labels: NDArray[np.float64]) -> Picture:
-    """Predicted numbers over labels: all of them, or some thousands spread evenly."""
-    figure = new_figure(4.6, 4.2)
+    """Predicted numbers over labels, float64 (n,): all of them that are finite, or some thousands spread evenly.
+
+    Both axes have one scale and the same ends, so that the diagonal, where they are equal, is one.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure = new_figure(4.6, 4.6)
     panel = figure.subplots()
+    known = np.isfinite(values) & np.isfinite(labels)
+    values, labels = values[known], labels[known]
     some = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(np.int64))
-    panel.scatter(labels[some], values[some], s=6, alpha=0.4, linewidths=0)
-    ends = [float(labels.min()), float(labels.max())]
-    panel.plot(ends, ends, color="grey", linewidth=0.8, linestyle="--")
-    panel.set(xlabel="label", ylabel="predicted")
+    low, high = _ends(labels[some], values[some])
+    panel.plot([low, high], [low, high], color="grey", linewidth=0.8, linestyle="--")
+    panel.scatter(labels[some], values[some], s=_FEW_POINT if len(some) <= _FEW else 6, alpha=0.4, linewidths=0)
+    panel.set(xlabel="label", ylabel="predicted", xlim=(low, high), ylim=(low, high), aspect="equal")
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
     panel.grid(alpha=0.3)
-    return Picture("Predicted and true", png_of(figure))
+    part = f", {len(some):,} of {len(values):,} volumes" if len(some) < len(values) else ""
+    return Picture(f"Predicted and true{part}", png_of(figure))
+
+
+def _ends(*numbers: NDArray[np.float64]) -> tuple[float, float]:
+    """The lowest and the highest of all numbers, with room for points that lie there; of none 0 and 1."""
+    every = np.concatenate(numbers)
+    if not len(every):
+        return 0.0, 1.0
+    low, high = float(every.min()), float(every.max())
+    # Where all are equal there is no width to take a part of.
+    room = _ROOM * (high - low) or _ROOM * abs(high) or 0.5
+    return low - room, high + room
 
 
 def _title(title: str, most: int, names: Sequence[str]) -> str:

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltalake import Schema
-from pyspark.errors import (
-    AnalysisException,
-    ArithmeticException,
-    DateTimeException,
-    IllegalArgumentException,
-    NumberFormatException,
-    SparkRuntimeException,
-)
+from pyspark import errors
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
@@ -26,12 +19,12 @@ from nodes.spark.session import rows
 from nodes.table.constraints import TEXT_TYPE, Constraint, NewRows, Violations
 
 _VALUES = (
-    AnalysisException,
-    ArithmeticException,
-    DateTimeException,
-    IllegalArgumentException,
-    NumberFormatException,
-    SparkRuntimeException,
+    errors.AnalysisException,
+    errors.ArithmeticException,
+    errors.DateTimeException,
+    errors.IllegalArgumentException,
+    errors.NumberFormatException,
+    errors.SparkRuntimeException,
 )
 """What Spark raises when an expression cannot be computed for some row; when it dies it raises others."""
 
@@ -62,7 +55,7 @@ def _broken(frame: DataFrame, constraint: Constraint) -> Column:
         broken = ~sql.coalesce(sql.expr(constraint.expression), sql.lit(False))
         # Names and types are looked up here, so that the message names the constraint.
         frame.select(broken).schema  # noqa: B018
-    except AnalysisException as exc:
+    except errors.AnalysisException as exc:
         raise _undecided(f"Spark does not understand {constraint}: {spark_error(exc).message}") from exc
     return broken
 

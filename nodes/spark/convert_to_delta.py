@@ -27,8 +27,10 @@ from engine.declare.context import TaskContext
 from engine.declare.progress import Meter
 from engine.errors import TableConflict, VoxelflowError
 from engine.spark.failures import is_spark_error, spark_error
+from engine.spark.jars import INTERPRETED
 from engine.storage.files import flush_many, size_problem
-from engine.storage.place import CANNOT_LINK, LocalPlace, link_or_copy
+from engine.storage.hard_link import CANNOT_LINK, link_or_copy
+from engine.storage.local_place import LocalPlace
 from nodes.spark.delta_transactions import DeltaTransactions
 from nodes.spark.load_delta import wait_for_delta
 from nodes.spark.session import settings, sql, table_name
@@ -106,7 +108,7 @@ def _fill(aside: Path, files: Sequence[TableFile], wanted: Wanted) -> None:
 
 
 def _convert(aside: Path, wanted: Wanted, writer: TableWriter, ctx: TaskContext) -> None:
-    with settings(ctx, _STATISTICS):
+    with settings(ctx, _STATISTICS | INTERPRETED):
         sql(ctx, f"CONVERT TO DELTA {table_name(aside, 'parquet')}", "making the table")
     given = table_properties(wanted.spec, in_place=wanted.mode == "in_place")
     DeltaTransactions(ctx).set_properties(aside, given, writer.token, writer.notes(ctx.transaction))

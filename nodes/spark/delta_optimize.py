@@ -24,7 +24,7 @@ from engine.declare.datasets import VolumeDelta
 from engine.declare.progress import Meter
 from engine.errors import StaleInput, TableConflict
 from engine.storage.files import flush_many
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.spark.delta_transactions import DeltaTransactions
 from nodes.spark.session import delta_table, executor_point, results, rows, settings, since
 from nodes.table.commit import table_writer
@@ -42,10 +42,11 @@ _ROW_BYTES = 1024
 def compact_on_spark(table: VolumeDelta, target: Target, ctx: TaskContext) -> TableVersion:
     """As `nodes.table.compaction.compact`, with the same errors.
 
-    A table in object storage is compacted by this machine, and the commits are ours, as those of `table_writer` are.
+    A table outside of a local folder is compacted by this machine, and the commits are ours, as those of
+    `table_writer` are.
     """
-    if place_at(table.uri).local_folder is None:
-        ctx.info("the table lies in object storage, so this machine writes its files, and not Spark")
+    if (place := place_at(table.uri)).local_folder is None:
+        ctx.info(f"the table {place} does not lie in a local folder, so this machine writes its files, and not Spark")
         return compact(table, target, ctx)
     try:
         current = fresh(table)

@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 from engine.declare.context import TaskContext
 from engine.errors import DataError, TableConflict, UnsupportedTable, VoxelflowError
 from engine.spark.failures import is_spark_error, spark_error
+from engine.spark.jars import INTERPRETED
 from engine.spark.progress import following
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.spark.session import settings
@@ -112,7 +113,7 @@ class DeltaTransactions:
     @contextlib.contextmanager
     def _transaction(self, root: Path, version: int) -> Iterator[Any]:
         """Delta's transaction on top of `version` (-1: there is no table), with its errors as ours."""
-        with following(self._ctx, "committing"), settings(self._ctx, _ONE_TRY):
+        with following(self._ctx, "committing"), settings(self._ctx, _ONE_TRY | INTERPRETED):
             try:
                 # Delta asks Java's thread for its session; the one that opened it may have been another.
                 SparkSession._get_j_spark_session_class(self._jvm).setActiveSession(self._ctx.spark._jsparkSession)

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.declare.context import TaskContext
+from engine.spark.jars import INTERPRETED
 from engine.spark.session import is_local
 from engine.spark.warm_jvm import delta_is_loaded, note_delta_loaded
 from nodes.spark.delta_transactions import DeltaTransactions
-from nodes.spark.session import sql, table_name
+from nodes.spark.session import settings, sql, table_name
 from nodes.table.commit import CommitPart
 from nodes.table.log_writer import Operation
 
@@ -60,7 +61,8 @@ def _load(ctx: TaskContext) -> None:
         folder = Path(it)
         row = {"id": ["a"], "label": pa.array([0], pa.float32()), "volume": pa.array([b""], pa.binary())}
         pq.write_table(pa.table(row), folder / "row.parquet")
-        sql(apart, f"CONVERT TO DELTA {table_name(folder, 'parquet')}", "loading Delta")
+        with settings(apart, INTERPRETED):
+            sql(apart, f"CONVERT TO DELTA {table_name(folder, 'parquet')}", "loading Delta")
         transactions = DeltaTransactions(apart)
         transactions.set_properties(folder, {"voxelflow.loaded": "true"}, 0, {})
         nothing = Operation.of((), data_change=False, replaces_all=False)

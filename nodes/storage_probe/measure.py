@@ -90,7 +90,7 @@ def probe_place(
     from engine.environment import this_machine
 
     return StorageProbe(
-        place=str(place),
+        place=target.place,
         storage=target.storage,
         measured_at=measured_at,
         seconds=time.monotonic() - began,

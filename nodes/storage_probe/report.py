@@ -19,7 +19,7 @@ from engine.workspace import Workspace
 from nodes.reporting.page import Html, html_page, html_table
 
 PAGE, JSON, PICTURE = "probe.html", "probe.json", "probe.svg"
-_WIDTH, _LEFT, _RIGHT, _ROW = 720, 230, 110, 24
+_WIDTH, _LEFT, _RIGHT, _ROW = 720, 200, 180, 24
 _BLUE, _GREY = "#3b6ea5", "#9ab3cf"
 _STYLE = "svg { max-width: 100%; height: auto; }"
 
@@ -41,7 +41,7 @@ def keep_with_page(workspace: Workspace, probe: StorageProbe) -> Path:
 
 
 def draw(probe: StorageProbe) -> str:
-    """An SVG: the time of an epoch, and of single reads, as bars on logarithmic scales."""
+    """An SVG: the time of an epoch and of single reads, and how much is read, as bars on logarithmic scales."""
     epochs = [
         ("one by one", probe.epoch_one_by_one_s),
         (f"{probe.small_reads_at_once.streams} at a time", probe.epoch_at_once_s),
@@ -58,13 +58,28 @@ def draw(probe: StorageProbe) -> str:
     title = f"An epoch of {probe.epoch_files:,} files of {size(probe.epoch_file_bytes)}"
     first, height = _bars(title, epochs, [duration(seconds) for _, seconds in epochs], [epochs[-1][0]], 0)
     medians = [label for label, _ in reads if label.endswith("median")]
-    texts = [f"{number(float(f'{ms:.3g}'))} ms" for _, ms in reads]
+    texts = [f"{_figure(ms)} ms" for _, ms in reads]
     second, height = _bars("A single read", reads, texts, medians, height + 12)
+    rates = [
+        (f"{RANDOM_BYTES / 1000:.0f} kB at random", probe.random_reads),
+        (f"the same, {probe.random_reads_at_once.streams} at a time", probe.random_reads_at_once),
+        ("files one by one", probe.small_reads),
+        (f"files, {probe.small_reads_at_once.streams} at a time", probe.small_reads_at_once),
+        ("8 MB in order", probe.sequential_reads),
+        ("volumes of a table", probe.table_reads),
+    ]
+    read = [(label, timed.mb_s) for label, timed in rates]
+    texts = [f"{_figure(timed.mb_s)} MB in {_figure(timed.per_s)} reads" for _, timed in rates]
+    third, height = _bars("Read in a second", read, texts, [label for label, _ in read[-2:]], height + 12)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
         f' font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="{escape(title)}">'
-        f"{first}{second}</svg>"
+        f"{first}{second}{third}</svg>"
     )
+
+
+def _figure(value: float) -> str:
+    return number(float(f"{value:.3g}"))
 
 
 def _bars(

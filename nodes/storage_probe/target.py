@@ -143,9 +143,10 @@ class LocalTarget(Target):
     storage = "local"
 
     def __init__(self, place: str, name: str, cores: int) -> None:
-        super().__init__(place, name)
+        self._root = expanded(place).absolute()
+        # What is kept of it is read in other working directories.
+        super().__init__(str(self._root), name)
         self.streams = min(4, max(2, cores))
-        self._root = expanded(place)
         if not self._root.is_dir():
             raise UsageError(f"there is no folder {place}", hint="Name a folder, or az://container/folder.")
         self._folder = self._root / OURS / name

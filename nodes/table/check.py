@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from engine.declare.datasets import Dataset, VolumeDelta
 from engine.errors import VoxelflowError
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import OUT_OF_RESOURCES, number_of
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from nodes.table.log import data_version
 from nodes.table.snapshot import TableFile, TableVersion, load_delta, open_table
 

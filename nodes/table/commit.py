@@ -32,9 +32,11 @@ from engine.declare.context import TaskContext, Transaction
 from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError, TableConflict, UnsupportedTable, VoxelflowError
 from engine.storage.files import flush
+from engine.storage.find_place import place_at
+from engine.storage.hard_link import CANNOT_LINK
 from engine.storage.io_errors import remedy
 from engine.storage.objects import redact
-from engine.storage.place import CANNOT_LINK, Place, place_at
+from engine.storage.place import Place
 from engine.storage.table_lock import WRITER_APP_ID, table_lock
 from nodes.table.delta_rs_paths import refuse_misspelled
 from nodes.table.features import CommitRules
@@ -148,7 +150,7 @@ class TableWriter:
 
     @property
     def root(self) -> Path:
-        """The table's local folder. Raises `UsageError` for a table in object storage."""
+        """The table's local folder. Raises `UsageError` where it does not lie in one."""
         return self.place.folder
 
     def claim(self, table: Base) -> int:

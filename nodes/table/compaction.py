@@ -149,14 +149,15 @@ def compact(
 
     Raises `StaleInput` when its rows are no longer those that `table` refers to, `TableConflict`
     when other programs kept committing, `UnsupportedTable` for a table that keeps an id for each row, `UsageError`
-    when the layout of files in object storage should be looked into. Increments that were committed before stay.
+    when the layout of files outside of a local folder should be looked into. Increments that were committed before
+    stay.
     """
     current = fresh(table)
     if committer is None:
         current.rules.check(table.uri)
     if target.rewrite_layout and current.place.local_folder is None:
         raise UsageError(
-            "the layout of files in object storage is not looked into",
+            f"the layout of the files of {current.place} is not looked into: they do not lie in a local folder",
             hint="Set rewrite_layout to false, or optimise the table before it goes there.",
             parameter="rewrite_layout",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.table.log import data_version
 from nodes.table.snapshot import load_delta
 

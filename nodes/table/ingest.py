@@ -19,7 +19,8 @@ from engine.declare.context import TaskContext
 from engine.declare.progress import Meter
 from engine.errors import StaleInput, TableConflict
 from engine.storage.files import size_problem
-from engine.storage.place import LocalPlace, NewFile, Place
+from engine.storage.local_place import LocalPlace
+from engine.storage.place import NewFile, Place
 from nodes.table.commit import Committer, TableWriter, table_writer
 from nodes.table.constraints import Count, count_here, refuse_removals, refuse_rewriting
 from nodes.table.ingest_checks import (

@@ -145,7 +145,7 @@ def columns_of(wanted: Wanted, part: Part) -> Schema:
 def _footer(wanted: Wanted, part: Part) -> pq.ParquetFile:
     path = wanted.folder / part.path
     try:
-        size, footer = read_footer(path)
+        size, footer, _ = read_footer(path)
     except (OSError, pa.ArrowException) as exc:
         hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
         raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from engine.errors import DataError, StaleInput
-from engine.storage.place import LocalPlace
+from engine.storage.local_place import LocalPlace
 from nodes.table import Mode
 from nodes.table.check import damaged_files
 from nodes.table.ingest_checks import Wanted

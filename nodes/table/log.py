@@ -20,8 +20,10 @@ from urllib.parse import unquote
 
 from engine.errors import DataError, UnsupportedTable
 from engine.storage.files import DANGLING, check_regular
+from engine.storage.find_place import place_at
 from engine.storage.io_errors import OUT_OF_RESOURCES, raise_if_not_damage
-from engine.storage.place import LocalPlace, Place, place_at
+from engine.storage.local_place import LocalPlace
+from engine.storage.place import Place
 from engine.storage.table_lock import WRITER_APP_ID
 
 LOG = "_delta_log"

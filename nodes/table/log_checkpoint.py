@@ -19,7 +19,9 @@ from deltalake.exceptions import DeltaError
 
 from engine.errors import DataError
 from engine.storage.files import flush, write_whole
-from engine.storage.place import CANNOT_LINK, Place, place_at
+from engine.storage.find_place import place_at
+from engine.storage.hard_link import CANNOT_LINK
+from engine.storage.place import Place
 from engine.storage.table_lock import INTERNALS
 from nodes.table.log import LAST_CHECKPOINT, LOG, checkpoint_file, commit_name
 from nodes.table.log_copy import log_copy

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from weakref import finalize
 
 from engine.errors import DataError
 from engine.storage.place import Place
 from nodes.table.log import LAST_CHECKPOINT, LOG
+from nodes.table.temporary_folder import make_folder, temporary_folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -26,9 +26,9 @@ def log_copy(place: Place) -> Iterator[Path]:
 
     Raises `DataError` when the log changes again and again while it is copied.
     """
-    with _folder() as folder:
+    with temporary_folder() as folder:
         _fill(place, folder)
-        yield Path(folder)
+        yield folder
 
 
 def load_copy(place: Place, version: int | None) -> DeltaTable:
@@ -38,26 +38,22 @@ def load_copy(place: Place, version: int | None) -> DeltaTable:
     """
     from deltalake import DeltaTable
 
-    folder = _folder()
+    folder, remove = make_folder()
     try:
-        _fill(place, folder.name)
-        delta = DeltaTable(folder.name, version=version)
+        _fill(place, folder)
+        delta = DeltaTable(str(folder), version=version)
     except BaseException:
-        folder.cleanup()
+        remove()
         raise
-    finalize(delta, folder.cleanup)
+    finalize(delta, remove)
     return delta
 
 
-def _folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="voxelflow-")
-
-
-def _fill(place: Place, folder: str) -> None:
+def _fill(place: Place, folder: Path) -> None:
     gone = ""
     for _ in range(_TRIES):
         try:
-            return _copy(place, Path(folder))
+            return _copy(place, folder)
         except FileNotFoundError as exc:
             gone = str(exc)
     raise DataError(
@@ -72,15 +68,4 @@ def _copy(place: Place, folder: Path) -> None:
     # Before the listing: the checkpoint that it names is there by then.
     if (last := place.stat(name)) is not None:
         place.fetch([(name, last.size)], folder)
-    place.fetch([file for file in _files(place, LOG) if file[0] != name], folder)
-
-
-def _files(place: Place, below: str) -> Iterator[tuple[str, int]]:
-    """The files of the log with their bytes, those in its folders too."""
-    for name in place.names(below):
-        path = f"{below}/{name}"
-        found = place.stat(path)
-        if found is not None and found.size >= 0:
-            yield path, found.size
-        else:
-            yield from _files(place, path)
+    place.fetch([file for file in place.files(LOG) if file[0] != name], folder)

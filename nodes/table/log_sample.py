@@ -11,16 +11,18 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DataError
-from engine.storage.place import LocalPlace, Place, place_at
+from engine.storage.find_place import place_at
+from engine.storage.local_place import LocalPlace
+from engine.storage.place import Place
 from nodes.table.log import LOG, commit_name, kind_of, lines, torn
 from nodes.table.snapshot import TableVersion, load_delta, table_version
+from nodes.table.temporary_folder import temporary_folder
 
 _PATH = re.compile(rb'\s*\{\s*"\w+"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:parquet|(\d{10})\.(\d{10})\.parquet)")
@@ -49,11 +51,11 @@ def sample_table(where: str | Path | Place, version: int, count: int) -> TableVe
     for name in checkpoints.get(begin, ()):
         for batch in _checkpoint_rows(place, f"{LOG}/{name}"):
             sample.take_rows(batch)
-    with TemporaryDirectory(prefix="voxelflow-") as folder:
-        log = Path(folder, LOG)
+    with temporary_folder() as folder:
+        log = folder / LOG
         log.mkdir()
         (log / commit_name(0)).write_bytes(b"".join(sample.lines()))
-        return table_version(load_delta(LocalPlace(Path(folder))), place, version)
+        return table_version(load_delta(LocalPlace(folder)), place, version)
 
 
 class _Sample:

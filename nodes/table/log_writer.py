@@ -70,7 +70,7 @@ def write_commit(place: Place, version: int, lines: Iterable[bytes]) -> None:
     """Let version `version` appear, whole and durable.
 
     Raises `FileExistsError` when it is there already, another `OSError` when it cannot be written; of the numbers in
-    `engine.storage.place.CANNOT_LINK` where a local file system cannot do so (`engine.storage.files.new_file`).
+    `engine.storage.hard_link.CANNOT_LINK` where a local file system cannot do so (`engine.storage.files.new_file`).
     """
     folder = place.local_folder
     if folder is None:

@@ -15,8 +15,9 @@ from urllib.parse import quote, unquote
 
 from engine.declare.datasets import Selection, VolumeDelta, VolumeSpec
 from engine.errors import DataError, StaleInput, UnsupportedTable, VoxelflowError
+from engine.storage.find_place import place_at
 from engine.storage.objects import redact
-from engine.storage.place import Place, place_at
+from engine.storage.place import Place
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.table.features import CommitRules, commit_rules, refuse_unreadable
 from nodes.table.log import LOG, damaged_type, data_version, has_version, last_writer, refuse_damaged, refuse_torn
@@ -89,7 +90,7 @@ class TableVersion:
 
     @property
     def root(self) -> Path:
-        """The table's local folder. Raises `UsageError` for a table in object storage."""
+        """The table's local folder. Raises `UsageError` where it does not lie in one."""
         return self.place.folder
 
     @property

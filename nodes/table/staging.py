@@ -39,7 +39,8 @@ from pathlib import Path
 from engine.declare.context import TaskContext
 from engine.errors import DataError
 from engine.storage.files import flush, size_problem, write_whole
-from engine.storage.place import LocalPlace, NewFile, Place
+from engine.storage.local_place import LocalPlace
+from engine.storage.place import NewFile, Place
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableFile, describe_file

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.storage.files import flush_many
-from engine.storage.place import link_or_copy
+from engine.storage.hard_link import link_or_copy
 from nodes.tensorflow_keras import served_model
 from nodes.transforms import steps
 

@@ -44,6 +44,7 @@ class PlaceConformance:
     def test_nothing_is_in_an_empty_place(self, place: Place) -> None:
         assert list(place.names()) == []
         assert list(place.names("no/such")) == []
+        assert list(place.files()) == list(place.files("no/such")) == []
         assert place.stat("a") is None
         assert place.sizes()("a") is None
         for read in (place.read, place.lines):
@@ -88,6 +89,8 @@ class PlaceConformance:
             place.write(name, lambda sink: sink.write(b"x"))
         assert sorted(place.names()) == ["a", "sub", "subway"]
         assert sorted(place.names("sub")) == ["b", "c", "deeper"]
+        assert sorted(place.files()) == [("a", 1), ("sub/b", 1), ("sub/c", 1), ("sub/deeper/d", 1), ("subway", 1)]
+        assert sorted(place.files("sub")) == [("sub/b", 1), ("sub/c", 1), ("sub/deeper/d", 1)]
 
     def test_a_file_is_put_once(self, place: Place) -> None:
         assert place.put_if_absent("log/1", b"mine")

@@ -8,16 +8,23 @@
             return "mine://bucket/an-empty-folder"
 
 ParquetToDelta and OptimizeDelta fill, change and compact a table in the folder. What is in it is read back by delta-rs,
-version by version: that shares no code with them. A new kind of storage passes `PlaceConformance` first.
+version by version: that shares no code with them. A new kind of storage passes `PlaceConformance` first. One that
+delta-rs does not open needs nothing more, but is better read without your own code:
+
+    @contextmanager
+    def opened_by_delta_rs(self, url):
+        yield f"/srv/mine/{url.removeprefix('mine://')}"  # where the server keeps its files
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,11 +36,14 @@ from numpy.typing import NDArray
 from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
+from engine.storage.local_place import LocalPlace
+from engine.storage.place import Place
 from nodes.inspection.verify import check_data
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table import commit
+from nodes.table.log import LOG
 from nodes.table.snapshot import open_table
 from nodes.writing.volumes import Volumes
 from nodes.writing.write import write_volumes
@@ -147,21 +157,25 @@ class Tables:
         return self.fill(url, ids(STEP * number, STEP), f"step-{number}")
 
 
-def holds(table: VolumeDelta | str, wanted: Iterable[str], version: int | None = None) -> None:
-    """Assert that a version of the table has these volumes and no others, each once."""
-    uri = table if isinstance(table, str) else table.uri
-    chosen = sorted(wanted)
-    rows = pa.table(DeltaTable(uri, version=version).scan().read_all())
-    found = sorted(zip(*(rows[name].to_pylist() for name in ("id", "label", "volume")), strict=True))
-    assert [row[0] for row in found] == chosen
-    assert found == [(each, label_of(each), volume_of(each).tobytes()) for each in chosen]
+@contextmanager
+def _copied(place: Place) -> Iterator[str]:
+    """A local folder with all files of a table, for delta-rs. What it adds there goes into the table at the end: data
+    first, then the log, each file of which must be new."""
+    with TemporaryDirectory(prefix="voxelflow-") as folder:
+        copied = dict(place.files())
+        place.fetch(list(copied.items()), Path(folder))
+        yield folder
+        here = LocalPlace(Path(folder))
+        for name in sorted(dict(here.files()).keys() - copied.keys(), key=lambda name: (name.startswith(LOG), name)):
+            assert place.put_if_absent(name, bytes(here.read(name))), f"{place.path(name)} is there already"
 
 
-def _rows(url: str, wanted: Iterable[str]) -> pa.Table:
-    """The rows of these volumes, as another program makes them for the table."""
+def _append(path: str, wanted: Iterable[str]) -> None:
+    """Add the rows of these volumes, as another program does."""
     columns = [(each, label_of(each), volume_of(each).tobytes()) for each in wanted]
     values = dict(zip(("id", "label", "volume"), map(list, zip(*columns, strict=True)), strict=True))
-    return pa.table(values).cast(pa.schema(DeltaTable(url).schema()))
+    rows = pa.table(values).cast(pa.schema(DeltaTable(path).schema()))
+    write_deltalake(path, rows, mode="append")
 
 
 class TableConformance:
@@ -177,6 +191,29 @@ class TableConformance:
         """What makes tables there."""
         return Tables(folder, tmp_path)
 
+    @contextmanager
+    def opened_by_delta_rs(self, url: str) -> Iterator[str]:
+        """The address by which delta-rs, as another program, reads the table at `url` and writes to it.
+
+        Where it opens no such place (`Place.delta_rs_address` is None) that is a copy in a local folder, and what it
+        writes there is put into the place. Override it where the files can be reached without your own code.
+        """
+        place = place_at(url)
+        if place.delta_rs_address is not None:
+            yield place.delta_rs_address
+        else:
+            with _copied(place) as folder:
+                yield folder
+
+    def holds(self, table: VolumeDelta | str, wanted: Iterable[str], version: int | None = None) -> None:
+        """Assert that a version of the table has these volumes and no others, each once."""
+        chosen = sorted(wanted)
+        with self.opened_by_delta_rs(table if isinstance(table, str) else table.uri) as address:
+            rows = pa.table(DeltaTable(address, version=version).scan().read_all())
+        found = sorted(zip(*(rows[name].to_pylist() for name in ("id", "label", "volume")), strict=True))
+        assert [row[0] for row in found] == chosen
+        assert found == [(each, label_of(each), volume_of(each).tobytes()) for each in chosen]
+
     def test_a_table_is_filled_grows_and_shrinks(self, tables: Tables) -> None:
         url = f"{tables.folder}/a table"
         table = tables.fill(url, ids(0, 7))
@@ -186,26 +223,26 @@ class TableConformance:
         less = tables.fill(url, ids(0, 3))
         assert (grown.version, less.version) == (2, 3)
         for version, count in ((1, 7), (2, 12), (3, 3)):
-            holds(url, ids(0, count), version)
+            self.holds(url, ids(0, count), version)
 
     def test_two_datasets_share_a_table(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
         tables.fill(url, ids(0, 6), "one")
         both = tables.fill(url, ids(100, 4), "two")
-        holds(both, [*ids(0, 6), *ids(100, 4)])
-        holds(tables.fill(url, ids(0, 2), "one"), [*ids(0, 2), *ids(100, 4)])
+        self.holds(both, [*ids(0, 6), *ids(100, 4)])
+        self.holds(tables.fill(url, ids(0, 2), "one"), [*ids(0, 2), *ids(100, 4)])
 
     def test_a_compaction_changes_no_row_and_growing_goes_on(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
         table = tables.in_steps(url, 6)
         packed = optimize_delta(table, **_COMPACT, ctx=tables.context("optimize"))
         assert (table.files, packed.files, packed.data_version) == (6, 2, table.data_version)
-        holds(packed, ids(0, 6 * STEP))
-        holds(url, ids(0, 6 * STEP), table.version)
+        self.holds(packed, ids(0, 6 * STEP))
+        self.holds(url, ids(0, 6 * STEP), table.version)
         assert optimize_delta(packed, **_COMPACT, ctx=tables.context("optimize")) == packed
         grown = tables.step(url, 6)
         assert grown.files == 3
-        holds(grown, ids(0, 7 * STEP))
+        self.holds(grown, ids(0, 7 * STEP))
         with pytest.raises(StaleInput):
             optimize_delta(packed, **_COMPACT, ctx=tables.context("late"))
 
@@ -224,10 +261,10 @@ class TableConformance:
         newest = open_table(url).version
         assert newest == table.version + commits
         for version in range(table.version, newest + 1):
-            holds(url, ids(0, 12 * STEP), version)
+            self.holds(url, ids(0, 12 * STEP), version)
         done = optimize_delta(table, **_COMPACT, ctx=tables.context("optimize"))
         assert done.files == 4
-        holds(done, ids(0, 12 * STEP))
+        self.holds(done, ids(0, 12 * STEP))
 
     @pytest.mark.parametrize("point", ["delta:file-linked", "delta:before-ledger", "delta:before-commit"])
     def test_what_ends_before_its_commit_leaves_the_table_as_it_was(self, tables: Tables, point: str) -> None:
@@ -236,8 +273,8 @@ class TableConformance:
         grown = tables.dataset(ids(0, 12))
         with pytest.raises(_Ended):
             parquet_to_delta(grown, table=url, ctx=tables.context("grow").ends_at(point, 1))
-        holds(url, ids(0, 6))
-        holds(parquet_to_delta(grown, table=url, ctx=tables.context("grow")), ids(0, 12))
+        self.holds(url, ids(0, 6))
+        self.holds(parquet_to_delta(grown, table=url, ctx=tables.context("grow")), ids(0, 12))
 
     def test_writers_that_come_at_once_all_get_their_rows_in(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
@@ -248,7 +285,7 @@ class TableConformance:
         )
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(fill, range(4)))
-        holds(url, [each for n in range(4) for each in ids(100 * n, 4)])
+        self.holds(url, [each for n in range(4) for each in ids(100 * n, 4)])
 
     def test_what_another_program_commits_meanwhile_is_kept(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
@@ -257,26 +294,31 @@ class TableConformance:
 
         def add_and_compact() -> None:
             """A row of its own, in files that are no longer those that were read."""
-            write_deltalake(url, _rows(url, strange[:1]), mode="append")
-            DeltaTable(url).optimize.compact()
+            with self.opened_by_delta_rs(url) as address:
+                _append(address, strange[:1])
+                DeltaTable(address).optimize.compact()
+
+        def add() -> None:
+            with self.opened_by_delta_rs(url) as address:
+                _append(address, strange[1:])
 
         grow = tables.context("grow").meets("delta:before-commit", add_and_compact)
         grown = parquet_to_delta(tables.dataset(ids(STEP, STEP), "step-1"), table=url, ctx=grow)
-        holds(grown, [*ids(0, 2 * STEP), *strange[:1]])
-        add = lambda: write_deltalake(url, _rows(url, strange[1:]), mode="append")  # noqa: E731
+        self.holds(grown, [*ids(0, 2 * STEP), *strange[:1]])
         with pytest.raises(StaleInput):
             optimize_delta(grown, **_COMPACT, ctx=tables.context("late").meets("optimize:before-commit", add))
-        holds(url, [*ids(0, 2 * STEP), *strange])
-        holds(tables.step(url, 2), [*ids(0, 3 * STEP), *strange])
+        self.holds(url, [*ids(0, 2 * STEP), *strange])
+        self.holds(tables.step(url, 2), [*ids(0, 3 * STEP), *strange])
 
     def test_constraints_of_the_table_are_kept(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
         tables.fill(url, ids(1, 5))
-        DeltaTable(url).alter.add_constraint({"known": "label IS NOT NULL"})
+        with self.opened_by_delta_rs(url) as address:
+            DeltaTable(address).alter.add_constraint({"known": "label IS NOT NULL"})
         with pytest.raises(DataError, match="known"):
             tables.fill(url, ids(1, 8))
-        holds(url, ids(1, 5))
-        holds(tables.fill(url, ids(1, 6)), ids(1, 6))
+        self.holds(url, ids(1, 5))
+        self.holds(tables.fill(url, ids(1, 6)), ids(1, 6))
 
     def test_damaged_files_are_put_back_from_their_parts(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"
@@ -288,7 +330,7 @@ class TableConformance:
             place.delete(file.path)
             if damaged is not None:
                 place.write(file.path, lambda sink, data=damaged: sink.write(data))  # type: ignore[misc]
-            holds(tables.fill(url, ids(0, 7)), ids(0, 7))
+            self.holds(tables.fill(url, ids(0, 7)), ids(0, 7))
 
     def test_a_flipped_bit_is_found(self, tables: Tables) -> None:
         url = f"{tables.folder}/table"

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from engine.errors import ExecutionError
 from engine.storage.files import remove_partial, whole_file
+from engine.storage.hard_link import link_or_copy
 from engine.storage.io_errors import FULL, OUT_OF_RESOURCES, file_of, no_space, number_of
-from engine.storage.place import link_or_copy
 from engine.text import size
 from nodes.loaders.interface import LoaderState
 from nodes.training.evaluation import Confusion, Roc

@@ -24,7 +24,7 @@ from typing import Any
 
 from engine.declare.datasets import TrainedModel, VolumeSpec
 from engine.storage.files import whole_file, write_whole
-from engine.storage.place import link_or_copy
+from engine.storage.hard_link import link_or_copy
 from nodes.reporting.plots import draw_confusion, draw_curves
 from nodes.training.checkpoints import Checkpoint
 from nodes.training.evaluation import ROC_FALSE_RATES, Confusion, Roc

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.declare.datasets import VolumeDelta
 from engine.declare.view import Table, TableColumn, TablePage, TableRow
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.table.log import LOG, commit_name, kind_of, lines, versions
 
 _LARGEST_COMMIT = 64 << 20

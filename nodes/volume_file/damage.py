@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.pages import ChunkCheck, VolumePages
 from nodes.volume_file.stored_chunks import stored_chunks
 
@@ -47,6 +48,7 @@ def check_file(file: pa.NativeFile, rows: int, volume_bytes: int) -> FileCheck:
         metadata = parquet.metadata
         if metadata.num_rows != rows:
             return _all_lost(rows, f"its footer says {metadata.num_rows:,} rows, not {rows:,}")
+        refuse_fatal(metadata)
         return _check_pages(file, parquet, VolumePages(volume_bytes))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:

@@ -165,19 +165,35 @@ def _column_chunk(chunk: Chunk) -> bytes:
     return struct_of({2: (I64, integer(0)), 3: (STRUCT, struct_of(metadata))})
 
 
-def read_footer(path: Path | str) -> tuple[int, pq.ParquetFile]:
-    """The file's size in bytes, and a `ParquetFile` that knows its metadata and schema alone.
+def read_footer(path: Path | str) -> tuple[int, pq.ParquetFile, bytes]:
+    """The file's size in bytes, a `ParquetFile` that knows its metadata and schema alone, and the footer's bytes.
 
     One open and one read, for tables of many small files: measured side by side, two thirds of the time of
     `pyarrow.parquet.read_metadata`. Raises `OSError` and `pyarrow.ArrowException`.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(file).st_size
-        tail = os.pread(file, min(size, _TAIL), max(0, size - _TAIL))
-        wanted = int.from_bytes(tail[-END : -len(MAGIC)], "little") + END
-        if len(tail) < wanted <= size:
-            tail = os.pread(file, wanted, size - wanted)
+        size, tail = _tail(file)
     finally:
         os.close(file)
-    return size, pq.ParquetFile(pa.BufferReader(tail))
+    return size, pq.ParquetFile(pa.BufferReader(tail)), _footer_in(tail)
+
+
+def footer_bytes(file: int) -> bytes:
+    """The footer of an open file, as it is stored; what is none where the file has none. Raises `OSError`."""
+    return _footer_in(_tail(file)[1])
+
+
+def _tail(file: int) -> tuple[int, bytes]:
+    """The size of a file, and its end with the footer in it."""
+    size = os.fstat(file).st_size
+    tail = os.pread(file, min(size, _TAIL), max(0, size - _TAIL))
+    wanted = int.from_bytes(tail[-END : -len(MAGIC)], "little") + END
+    if len(tail) < wanted <= size:
+        tail = os.pread(file, wanted, size - wanted)
+    return size, tail
+
+
+def _footer_in(tail: bytes) -> bytes:
+    length = int.from_bytes(tail[-END : -len(MAGIC)], "little")
+    return tail[max(0, len(tail) - END - length) : -END]

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import DataError
 from engine.storage.io_errors import NO_SPACE_TO_WRITE, naming
-from engine.storage.place import start_writing
+from engine.storage.page_cache import start_writing
 from nodes.volume_file.footer import MAGIC, Chunk, footer, is_creator
 from nodes.volume_file.pages import ChunkCheck, VolumePages
 

@@ -45,6 +45,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.volume_file.fatal_footer import refuse_damaged
+from nodes.volume_file.footer import footer_bytes
 from nodes.volume_file.pages import (
     DICTIONARY_PAGE,
     HEADER_LIMIT,
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
 _HEADER_BYTES = 256
 """Read for a page header at first; one with statistics may need more."""
 _READ_BYTES = 1 << 20
+_MANY_GROUPS = 5
+"""With so many row groups pyarrow finds what is odd sooner. Of statistics nobody asks here."""
 NO_CHECKSUM = -1
 
 
@@ -91,11 +95,16 @@ class PageIndex:
 def index_pages(
     path: str, metadata: pq.FileMetaData, volume_bytes: int, groups: Iterable[int] | None = None
 ) -> PageIndex:
-    """Find every row's volume, or those of some row groups. Raises `NotIndexable`."""
+    """Find every row's volume, or those of some row groups. Raises `NotIndexable`, `DataError` for a damaged footer.
+
+    That the footer is looked at first takes 0.06 ms of the 0.37 in which a file of one row group is opened, its ids
+    are read and its pages found, and 0.35 of 1.4 ms with 30 (medians, all in memory).
+    """
     pages: list[_Found] = []
     own = VolumePages(volume_bytes)
     file = os.open(path, os.O_RDONLY)
     try:
+        refuse_damaged(path, metadata, footer_bytes(file) if metadata.num_row_groups < _MANY_GROUPS else None)
         # Page headers lie megabytes apart: without this the kernel reads ahead what nobody wants.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)

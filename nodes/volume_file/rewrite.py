@@ -24,7 +24,8 @@ from engine.declare.datasets import VolumeSpec
 from engine.errors import DataError
 from engine.storage.files import whole_file
 from engine.storage.io_errors import NO_SPACE_TO_WRITE, naming
-from engine.storage.place import will_read
+from engine.storage.page_cache import will_read
+from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import read_footer, sign_footer
 from nodes.volume_file.join import can_join, join, template
 from nodes.volume_file.layout import ROW_GROUP_ROWS, schema, spec_of, writer_options
@@ -239,9 +240,10 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
     The last 2,048 are kept (7 kB each, measured): the bins that are being written ask for theirs three times.
     """
     try:
-        found, file = read_footer(path)
+        found, file, footer = read_footer(path)
         if found != size:
             raise DataError(f"{path} has {found} bytes, not {size} as the table's log says", hint=_HINT)
+        refuse_fatal(file.metadata, footer)
         return file.metadata
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
         raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc

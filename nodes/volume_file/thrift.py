@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_TRUE, _FALSE, _BYTE, I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
+_TRUE, _FALSE, BYTE, I16, I32, I64, _DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)
+BOOLEANS = (_TRUE, _FALSE)
+"""A boolean field of a struct: its value is its type."""
 _DEPTH = 16
 
 
@@ -81,7 +83,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, object], int]:
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[object, int]:
     if depth > _DEPTH:
         raise Malformed("it is nested too deeply")
-    if kind in (_TRUE, _FALSE, _BYTE):
+    if kind in (_TRUE, _FALSE, BYTE):
         return data[at], at + 1
     if kind in (I16, I32, I64):
         return _zigzag(data, at)

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.storage.io_errors import naming
-from engine.storage.place import start_writing
+from engine.storage.page_cache import start_writing
 from nodes.volume_file.footer import MAGIC, Chunk, footer, sign_footer
 from nodes.volume_file.join import chunk_of
 from nodes.volume_file.layout import writer_options

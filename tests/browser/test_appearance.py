@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,18 @@ from pathlib import Path
 
 import pytest
 from browser import SIZE, TIMEOUT_MS, ColorScheme, Troubles, settled
-from pictured_workspace import FAILED, FIRST, PATCHES, SECOND, VOLUMES, pictured_workspace
+from pictured_workspace import (
+    EARLIER,
+    FAILED,
+    FIRST,
+    PATCHES,
+    PROFILE,
+    SECOND,
+    STUDY,
+    VOLUMES,
+    begin_again,
+    pictured_workspace,
+)
 from pictures_alike import difference, report
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -33,7 +45,12 @@ _LIMIT_S = 20.0
 """How long a page may take until it looks as it should: thumbnails and charts come after all else."""
 _HIDDEN = """
 [data-testid=run-elapsed] { visibility: hidden; width: 5em; overflow: hidden }
-.st-key-metric_charts .role-legend { visibility: hidden } /* its width depends on when the font came */
+/* Its width depends on when the font came. */
+:is(.st-key-metric_charts, .st-key-compare_parallel, .st-key-system_charts) .role-legend { visibility: hidden }
+.run-summary header strong { visibility: hidden }
+/* What the machine is, and where the workspace lies. */
+.st-key-compute_lists .vf-profile-line { visibility: hidden }
+.st-key-compute_lists .vf-mono { display: none }
 """
 _FONT_LOADED = f"""async () => {{
     await document.fonts.ready;
@@ -134,11 +151,57 @@ def _compared(canvas: StudioPage) -> Locator:
     return pages.graph
 
 
+def _parallel(canvas: StudioPage) -> Locator:
+    chart = canvas.page.locator(".st-key-compare_parallel")
+    expect(chart.locator("[aria-roledescription='line mark']").first).to_be_attached()
+    canvas.page.mouse.move(0, 0)
+    return chart
+
+
+def _result(canvas: StudioPage) -> Locator:
+    """The panel that comes when a run ends while somebody looks."""
+    end = begin_again(canvas.studio.workspace)
+    canvas.ready()
+    canvas.expect_state("train", "running")
+    canvas.page.mouse.move(0, 0)
+    end()
+    panel = canvas.page.get_by_role("complementary", name="Result of the run")
+    expect(panel).to_have_attribute("data-shown", "true")
+    return panel
+
+
+def _monitor(canvas: StudioPage) -> Locator:
+    tab = canvas.page.get_by_role("tabpanel", name="Monitor", exact=True)
+    expect(tab.get_by_role("img", name=re.compile("^Train: "))).to_be_visible()
+    expect(tab.get_by_test_id("stVegaLiteChart")).to_have_count(3)
+    expect(tab.locator("[aria-roledescription='line mark']").last).to_be_attached()
+    canvas.page.mouse.move(0, 0)
+    return tab
+
+
+def _compute(canvas: StudioPage) -> Locator:
+    expect(canvas.page.get_by_role("heading", level=1, name=PROFILE)).to_be_visible()
+    expect(canvas.page.get_by_role("button", name="Test", exact=True)).to_be_visible()
+    canvas.page.mouse.move(0, 0)
+    return canvas.page.locator(".st-key-compute_lists")
+
+
 def _lineage(canvas: StudioPage) -> Locator:
     expect(canvas.page.get_by_text("Checking what is stale")).to_have_count(0)
     frame = canvas.page.frame_locator("iframe")
     expect(frame.locator("canvas")).to_be_visible()
     return canvas.page.locator(".st-key-lineage_graph")
+
+
+def _lineage_actions(canvas: StudioPage) -> Locator:
+    """What can be done with an item: the page's button beside the canvas's own."""
+    _lineage(canvas)
+    canvas.page.get_by_role("combobox", name="Item").click()
+    canvas.page.get_by_role("option", name=re.compile("^deep ")).click()
+    actions = canvas.page.locator(".st-key-lineage_actions")
+    expect(actions.get_by_role("button", name="Look at the data")).to_be_visible()
+    canvas.page.mouse.move(0, 0)
+    return actions
 
 
 def _volume(colours: str) -> Callable[[StudioPage], Locator]:
@@ -166,13 +229,27 @@ LOOKS = (
     Look("curves", f"/run?run={SECOND}&view=Metrics", _curves, height=1500),
     Look("timeline", f"/run?run={FAILED}&view=Timeline", _timeline),
     Look("compare", f"/compare?runs={FIRST},{SECOND}", _compared, height=1500),
+    Look("parallel", f"/compare?runs={EARLIER},{FIRST},{SECOND}", _parallel, height=1500),
     Look("lineage", "/lineage", _lineage),
+    Look("lineage-actions", "/lineage", _lineage_actions),
+    Look("monitor", f"/run?run={SECOND}&view=Monitor", _monitor, "dark", height=1500),
+    Look("compute", f"/compute?profile={PROFILE}", _compute),
+    Look("compute-dark", f"/compute?profile={PROFILE}", _compute, "dark"),
+    Look("result", f"/?pipeline={STUDY}", _result),
     Look("volume-grey", f"/?pipeline={VOLUMES}", _volume("grey")),
     Look("volume-seismic", f"/?pipeline={VOLUMES}", _volume("seismic"), "dark"),
 )
 
 
 # --- how ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_utc() -> Iterator[None]:
+    """The studio's clock, which stands in pictures that are drawn there, before the studio starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        yield
 
 
 @pytest.fixture(scope="module")

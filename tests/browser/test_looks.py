@@ -37,15 +37,15 @@ def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
     page: Page = open_page(color_scheme="light")
     canvas = StudioPage(page, studio).open(seed(studio, NODES))
     canvas.expect_state("a", "stale", "fresh", "done", "cached")  # a first attempt may have run it
-    for _ in both_themes(page):
-        assert findings(page) == []
+    for _, rules in both_themes(page):
+        assert findings(page, rules) == []
     canvas.run()
     canvas.expect_run("Failed")
     canvas.select("f")
     page.get_by_role("tab", name="Log").click()
     expect(page.get_by_role("tabpanel", name="Log").get_by_role("alert")).to_be_visible()
-    for mode in both_themes(page):
-        assert findings(page) == [], mode
+    for mode, rules in both_themes(page):
+        assert findings(page, rules) == [], mode
         text, ground = colours(canvas.head("a"))
         assert text == rgb(SURFACE[mode]["text"])
         assert is_dark(ground) == (mode == "dark")
@@ -67,35 +67,34 @@ def test_each_page_can_be_read_by_eye_and_by_a_screen_reader(
 
     pages = RunsPage(page).history()
     eventually(lambda: len(pages.rows()) >= 2, "the runs are not listed")
-    for mode in both_themes(page):
-        assert findings(page) == [], mode
+    for mode, rules in both_themes(page):
+        assert findings(page, rules) == [], mode
         assert contrast(page.get_by_role("link", name="Runs")) >= 4.5, mode
     pages.open(first, "Graph")
     pages.shows("seen", "failed")
     expect(page.get_by_role("table", name="Parameters", exact=True)).to_be_visible()
-    for mode in both_themes(page):
-        assert findings(page) == [], mode
+    for mode, rules in both_themes(page):
+        assert findings(page, rules) == [], mode
+    heading = page.get_by_role("heading", level=1)
     for tab in ("Overview", "Timeline", "Metrics", "Monitor", "Logs", "Pipeline"):
         pages.tab(tab)
-        for mode in both_themes(page):
-            assert findings(page) == [], (tab, mode)
-    heading = page.get_by_role("heading", level=1)
-    for mode in both_themes(page):
-        assert colours(heading) == (rgb(SURFACE[mode]["text"]), rgb(SURFACE[mode]["background"]))
-        for item in (heading, page.locator(".vf-title .vf-chip").first, page.locator(".vf-fact dt").first):
-            assert contrast(item) >= 4.5, (mode, item)
+        for mode, rules in both_themes(page):
+            assert findings(page, rules) == [], (tab, mode)
+            assert colours(heading) == (rgb(SURFACE[mode]["text"]), rgb(SURFACE[mode]["background"]))
+            for item in (heading, page.locator(".vf-title .vf-chip").first, page.locator(".vf-fact dt").first):
+                assert contrast(item) >= 4.5, (mode, item)
 
     page.goto(f"/compare?runs={first},{second}")
     durations = page.get_by_role("table", name="Durations")
     expect(durations).to_be_visible()
-    for mode in both_themes(page):
-        assert findings(page) == [], mode
+    for mode, rules in both_themes(page):
+        assert findings(page, rules) == [], mode
         assert colours(durations.locator("td").first) == (rgb(SURFACE[mode]["text"]), rgb(SURFACE[mode]["background"]))
 
     page.goto("/compute")
     expect(page.locator(".vf-fact").filter(has_text="CPU")).to_be_visible()
-    for mode in both_themes(page):
-        assert findings(page) == [], mode
+    for mode, rules in both_themes(page):
+        assert findings(page, rules) == [], mode
         assert contrast(page.locator(".vf-profile-line").first) >= 4.5, mode
 
 
@@ -217,3 +216,15 @@ def test_what_the_app_draws_anew_is_checked_once_it_is_drawn(page: Page) -> None
     assert findings(page) == []
     page.evaluate("draw('notRunning', '#eee')")
     assert [text.partition(": ")[0] for text in findings(page)] == ["color-contrast"]
+
+
+def test_a_word_that_only_one_theme_hides_is_found(page: Page) -> None:
+    page.set_content(
+        "<html lang=en><title>a page</title><style>"
+        "main { background: #fff; color: #000; }"
+        " @media (prefers-color-scheme: dark) { main { background: #111; color: #222; } }</style>"
+        "<main data-testid=stApp data-test-script-state=notRunning><h1>words</h1></main></html>"
+    )
+    light, dark = (findings(page, rules) for _, rules in both_themes(page))
+    assert light == []
+    assert [text.partition(": ")[0] for text in dark] == ["color-contrast"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from building import box, pipeline
 from canvas_page import CanvasPage, eventually, seed
+from canvas_page import box as box_of
 from page_looks import colours
 from playwright.sync_api import Page, expect
 from studio import StudioServer
@@ -56,6 +57,18 @@ def test_the_start_page_has_volumes_to_try_and_the_tab_our_icon(page: Page, stud
     eventually(lambda: pictures.evaluate_all(columns) == 2)
     spaces = {code.evaluate("code => getComputedStyle(code).whiteSpace") for code in offered.locator("code").all()}
     assert spaces == {"pre"}
+    cards = page.locator(".st-key-start_templates .vf-card-picture")
+    eventually(lambda: cards.evaluate_all(columns) == 2)
+    # Of the cards in a row the buttons are in a line, below the longest words.
+    for buttons in (
+        page.get_by_role("button", name="Use this"),
+        offered.get_by_role("button", name=re.compile("^Use ")),
+    ):
+        places = [(round(found["x"]), round(found["y"])) for found in (box_of(each) for each in buttons.all())]
+        rows = {y for _, y in places}
+        assert len(rows) == -(-len(places) // 2), places
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    eventually(lambda: cards.evaluate_all(columns) == 4)
     icon = page.locator("link[rel~=icon]")
     logo = Path(ui.shell.__file__ or "").with_name("logo.svg").read_text()
     shown = "link => fetch(link.href).then(answer => answer.text())"

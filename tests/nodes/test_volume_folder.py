@@ -164,7 +164,8 @@ def test_files_whose_headers_are_all_bad_still_make_a_listing(tmp_path: Path) ->
 
 
 def test_a_format_that_is_built_in_can_be_chosen_installed_and_read_about() -> None:
-    assert get_args(FormatName) == ("auto", "npy", *(each.name for each in BUILT_IN))
+    known = ("auto", "npy", *(each.name for each in BUILT_IN))
+    assert get_args(FormatName) == known, "FormatName and BUILT_IN have all formats, in one order"
     extras = {each.name: set(modules(each.name)) for each in BUILT_IN if each.modules}
     assert [each.name for each in BUILT_IN if not set(each.modules) <= extras.get(each.name, set())] == []
     page = (Path(nodes.__file__).parent / "README.md").read_text().partition("## Formats of volumes")[2]

@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import forked_programs
+
 from engine.export.done import Done
 
 SHAPE = [4, 3, 2, 2]
@@ -52,6 +54,14 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
         timeout=580,
         env={**os.environ, "PYTHONWARNINGS": "default", **environment},
     )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_file(name: str, *arguments: str, folder: Path) -> str:
+    """The same of an exported file, forked from a process with our imports."""
+    code = f"import runpy, sys; sys.argv = {[name, *arguments]!r}; runpy.run_path({name!r}, run_name='__main__')"
+    done = forked_programs.run(code, timeout=580, cwd=folder)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 

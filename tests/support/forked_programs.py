@@ -33,6 +33,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,12 @@ _CODE = ("code to be run in a fork",)
 _MODULE = "import runpy, sys; sys.argv = {arguments!r}; runpy.run_module({0!r}, run_name='__main__', alter_sys=True)"
 SOCKET = "VOXELFLOW_TEST_FORKS"
 """Environment variable: where the process that forks listens."""
+IMPORTED_FOR_SPARK = (
+    "pyspark.sql", "engine.spark.session", "engine.spark.spread", "nodes.spark.constraint_check",
+    "nodes.spark.convert_to_delta", "nodes.spark.dataset_counts", "nodes.spark.delta_optimize",
+    "nodes.spark.hash_sources", "nodes.spark.make_chunks", "nodes.spark.measure_volumes", "nodes.spark.predict_parts",
+)  # fmt: skip
+"""The driver's side of Spark."""
 IMPORTED_TO_TRAIN = (
     "nodes.training.session", "nodes.tensorflow_keras.learner", "nodes.tensorflow_keras.mlflow_model",
     "matplotlib.figure", "mlflow.store.tracking.sqlalchemy_store",
@@ -374,6 +381,7 @@ def _become(request: dict[str, Any], handles: list[int], begin: Begin | None) ->
             os.closerange(low + 1, next_kept)
         os.environ.clear()
         os.environ.update(request["environment"])
+        time.tzset()  # $TZ is one of them
         os.chdir(request["folder"])
         # Those of before remember whether their files could be sought in.
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -432,6 +440,7 @@ def import_nodes(*more: str) -> None:
         "engine.environment", "nodes.prediction.session", "nodes.evaluation.report", "nodes.training.session",
         "nodes.table.ingest", "nodes.table.compaction", "nodes.conversion.convert", "deltalake", "pyarrow.dataset",
         "pyarrow.parquet", "pyarrow.compute", "matplotlib.figure", "matplotlib.backends.backend_svg",
+        *IMPORTED_FOR_SPARK,
     }  # fmt: skip
     for name in sorted({*wanted, *more}):
         with contextlib.suppress(ImportError):

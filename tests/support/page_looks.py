@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from browser import settled
@@ -26,13 +26,16 @@ STREAMLITS = (
     Excepted("scrollable-region-focusable", "pre", "Streamlit's code block scrolls; its copy button is beside it"),
 )
 
+COLOUR_RULES = ("color-contrast", "link-in-text-block")
+"""Those of axe-core's rules whose findings differ between two themes of one page."""
 _LOOKS = 5
-_FIND = """async (exceptions) => {
+_FIND = """async ([exceptions, rules]) => {
     let worked = false;
     const watch = new MutationObserver(() => { worked = true; });
     const app = document.querySelector('[data-testid=stApp]');
     watch.observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
-    const found = await axe.run(document, { resultTypes: ['violations'] });
+    const only = rules.length ? { runOnly: { type: 'rule', values: rules } } : {};
+    const found = await axe.run(document, { resultTypes: ['violations'], preload: false, ...only });
     watch.disconnect();
     const parts = (target) => target.flat().map((part) => part.trim());
     const reported = found.violations
@@ -67,11 +70,11 @@ _COLOURS = """element => {
 }"""
 
 
-def findings(page: Page) -> list[str]:
+def findings(page: Page, rules: Sequence[str] = ()) -> list[str]:
     """What axe-core finds that is serious or critical, and not listed as Streamlit's own, on the page once it is drawn.
 
-    While the app works, Streamlit fades what it may draw anew, and some of it is not there: what is found then is
-    looked at again.
+    By all its rules, or by `rules`. While the app works, Streamlit fades what it may draw anew, and some of it is not
+    there: what is found then is looked at again.
     """
     if not page.evaluate("'axe' in window"):
         require("canvas")
@@ -79,21 +82,22 @@ def findings(page: Page) -> list[str]:
     found: list[str] = []
     for _ in range(_LOOKS):  # a live page works again and again
         settled(page)
-        found, worked = page.evaluate(_FIND, [[e.rule, e.selector] for e in STREAMLITS])
+        found, worked = page.evaluate(_FIND, [[[e.rule, e.selector] for e in STREAMLITS], [*rules]])
         if not (found and worked):
             break
     return found
 
 
-def both_themes(page: Page) -> Iterator[Mode]:
-    """The theme that the page has, and then the other one, which the system has turned to."""
+def both_themes(page: Page) -> Iterator[tuple[Mode, Sequence[str]]]:
+    """The theme that the page has, and then the other one, which the system has turned to; with each the rules for
+    `findings`: all, and then those about colours, since the page is the same."""
     app = page.get_by_test_id("stApp")
     began_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     modes: tuple[Mode, Mode] = ("dark", "light") if began_dark else ("light", "dark")
-    for mode in modes:
+    for mode, rules in zip(modes, ((), COLOUR_RULES), strict=True):
         page.emulate_media(color_scheme=mode)
         eventually(lambda mode=mode: is_dark(colours(app)[1]) == (mode == "dark"), f"the page does not turn {mode}")  # type: ignore[misc]
-        yield mode
+        yield mode, rules
 
 
 def is_dark(colour: list[int]) -> bool:

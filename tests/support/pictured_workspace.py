@@ -23,15 +23,22 @@ from engine.declare.datasets import (
     VolumeParquet,
     VolumeSpec,
 )
-from engine.declare.events import Failure, Progress
+from engine.declare.events import Failure, Progress, SystemSample
 from engine.document.pipeline import Node, Pipeline, Position, write_pipeline
+from engine.profiles import profiles_file
+from engine.store.monitor import FILE, Attempt, Moment, MonitorLog
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
-PATCHES, VOLUMES = "brain patches", "volumes"
+PATCHES, VOLUMES, STUDY = "brain patches", "volumes", "patch study"
 """The pipelines' documents."""
 FIRST, SECOND, FAILED = "20251229-091000-a1b2c3", "20251229-092000-d4e5f6", "20251229-093000-0a9b8c"
 """Runs: two of one pipeline that are done, and one of another that has failed."""
+EARLIER = "20251229-060000-4c4c4c"
+"""Another one of the pipeline of the first two, done long before them."""
+PROFILE = "lab"
+"""A compute profile that takes nothing from the machine it is looked at on."""
+_STUDIED, _ENDING = "20251229-050000-2b2b2b", "20251229-051000-c0ffee"
 _LIVE, _CANCELLED, _LOST = "20251229-083000-7d7d7d", "20251229-084000-5e5e5e", "20251229-085000-3f3f3f"
 _BEGAN = 1_767_000_000.0
 _SHAPE = (48, 40, 32)
@@ -54,15 +61,20 @@ def pictured_workspace(workspace: Workspace, home: Path) -> Iterator[None]:
     write_pipeline(patches(str(home / "volumes")), workspace.pipelines / f"{PATCHES}.json")
     one = Node(id="volumes", type="VolumeFolder", title="Volumes", params={"folder": str(home / "volumes")})
     write_pipeline(pipeline(one, name=VOLUMES), workspace.pipelines / f"{VOLUMES}.json")
+    write_pipeline(_small_study(), workspace.pipelines / f"{STUDY}.json")
+    profiles_file(workspace).write_text(_PROFILES, encoding="utf-8")
     store = RunStore(workspace)
     _record_live(store, patches(str(home / "volumes")))
     _record_others(store)
+    _record_studies(store)
+    _record_machine(store)
     _keep_results(store)
-    lock = at_work(store, _LIVE)
+    locks = [at_work(store, run_id) for run_id in (_LIVE, _ENDING)]
     try:
         yield
     finally:
-        lock.release()
+        for lock in locks:
+            lock.release()
         store.close()
 
 
@@ -155,6 +167,7 @@ def _falling(first: float, pace: float, floor: float = 0.05) -> Callable[[int], 
 
 
 def _record_others(store: RunStore) -> None:
+    record(store, EARLIER, _study(34), "done", _studied(0.42, 0.902, 0.334), began=_BEGAN - 9000, took=331)
     record(store, FIRST, _study(50), "done", _studied(0.35, 0.871, 0.402), began=_BEGAN, took=412)
     record(store, SECOND, _study(18), "done", _studied(0.5, 0.934, 0.281), began=_BEGAN + 600, took=268)
     failure = Failure(code="data", message="survey.npy ends after 3 of 4 GB", hint="Copy it again.")
@@ -205,6 +218,102 @@ def _studied(pace: float, auc: float, loss: float) -> dict[str, Did]:
         "table": Did("done", 0, 1, outputs={"out": _TABLE}),
         "train": Did("done", 1, 250, outputs={"out": model}, curves=curves, epochs=12),
         "predict": Did("done", 250, 262),
+    }
+
+
+# --- a run that ends while it is looked at ----------------------------------------------------------
+
+
+def _small_study() -> Pipeline:
+    nodes = (
+        Node(id="table", type="DeltaTable", title="Patches", params={"table": "/data/patches/table"}),
+        Node(id="train", type="TrainResNet3D", title="Train", position=Position(x=290, y=0)),
+    )
+    return pipeline(*nodes, wires="table.out>train.data", name=STUDY)
+
+
+def _trained(auc: float, loss: float) -> Did:
+    metrics = {"val_auc": auc, "val_accuracy": auc - 0.05, "val_loss": loss, "loss": loss / 2}
+    model = TrainedModel(uri="/data/study/model", spec=_SPEC, metrics=metrics, parameters=33_368_897)
+    return Did("done", 1, 250, outputs={"out": model})
+
+
+def _record_studies(store: RunStore) -> None:
+    table = Did("done", 0, 1, outputs={"out": _TABLE})
+    before = {"table": table, "train": _trained(0.871, 0.402)}
+    record(store, _STUDIED, _small_study(), "done", before, began=_BEGAN - 12_000, took=250)
+    at = {"table": table, "train": Did("running", 1)}
+    record(store, _ENDING, _small_study(), "running", at, began=_BEGAN - 11_000, took=250)
+
+
+def begin_again(workspace: Workspace) -> Callable[[], None]:
+    """Have the run of the study be at work, whatever has become of it. What is given ends it."""
+    store = RunStore(workspace)
+    began = _BEGAN - 11_000
+    store.update_task(_ENDING, "train", **Did("running", 1).columns(began))
+    with store.write() as db:
+        db.execute("UPDATE runs SET state = 'running', ended = NULL WHERE run_id = ?", (_ENDING,))
+
+    def end() -> None:
+        store.update_task(_ENDING, "train", **_trained(0.934, 0.281).columns(began))
+        store.record_end(_ENDING, "done")
+        store.close()
+
+    return end
+
+
+# --- the machine of a run, and of a profile ---------------------------------------------------------
+
+_PROFILES = f"""
+[{PROFILE}]
+cores = 8
+memory = "32 GB"
+gpus = 1
+price_per_hour = 1.2
+currency = "EUR"
+stop_after = "8h"
+"""
+
+
+def _record_machine(store: RunStore) -> None:
+    """What was measured of the machine during the second run, and of its training and its predictions."""
+    log = MonitorLog(store.workspace.run_folder(SECOND) / FILE)
+    log.begin(Attempt(_BEGAN + 600, {"host": "workstation", "cores": 8, "gpu": "", "unknown": [], "elsewhere": ""}))
+    for second in range(1, 263):
+        node = "train" if second <= 250 else "predict"
+        log.add(Moment(_BEGAN + 600 + second, 1.0, _measured(second, node)))
+    log.flush()
+    samples = [SystemSample(values=_sampled(at), time=_BEGAN + 600 + at) for at in range(0, 264, 12)]
+    store.add_events(SECOND, samples)
+
+
+def _measured(second: int, node: str) -> dict[str, float]:
+    wave, reads = math.sin(second / 9), second % 60 < 8
+    return {
+        "cpu": 55 + 20 * wave,
+        "memory": 9000 + 12 * second,
+        "network_receive": 0.4 + 0.3 * wave,
+        "network_transmit": 0.1,
+        "gpu_0": 85 + 10 * wave,
+        "gpu_0_memory": 14_000.0,
+        f"{node}.cpu": 320 + 120 * wave,
+        f"{node}.cpu:worker": 210 + 80 * wave,
+        f"{node}.cpu:reader": 110 + 40 * wave,
+        f"{node}.memory": 5000 + 9 * second,
+        f"{node}.read": (180 + second / 4 if reads else 6.0),
+        f"{node}.write": 2.0 + (60.0 if second == 120 else 0.0),
+        f"{node}.rate:volumes": 64 + 9 * wave,
+        f"{node}.waiting": 22.0 if reads else 4.0,
+    }
+
+
+def _sampled(second: int) -> dict[str, float]:
+    wave = math.sin(second / 40)
+    return {
+        "cpu_utilization_percentage": 55 + 20 * wave,
+        "run_processes_cpu_percentage": 320 + 120 * wave,
+        "system_memory_usage_megabytes": 9000.0 + 12 * second,
+        "run_processes_memory_usage_megabytes": 5000.0 + 9 * second,
     }
 
 

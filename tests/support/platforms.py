@@ -88,6 +88,8 @@ def check_databricks(text: str) -> dict[str, Any]:
     # What it reads and writes again says the same: nothing was passed over.
     assert _without_empty(Job.from_dict(job).as_dict()) == _without_empty(job)
     # It does not look where names lead.
+    for variable in re.findall(r"\$\{var\.(\w+)\}", text):
+        _known(variable, bundle["variables"])
     tasks = [task["task_key"] for task in job["tasks"]]
     if len(set(tasks)) < len(tasks):
         raise ValueError("two tasks of one name")

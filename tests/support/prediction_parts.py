@@ -14,7 +14,7 @@ from engine.declare.datasets import Predictions
 from nodes.prediction.inputs import ModelCard, open_rows
 from nodes.prediction.parts import Division, Ledger, PartWork
 from nodes.prediction.predictions_table import commit
-from nodes.prediction.table_folder import Standing
+from nodes.prediction.table_folder import ChosenTable
 
 
 def card(folder: Path, classes: tuple[str, ...] = ("no", "yes")) -> ModelCard:
@@ -43,6 +43,6 @@ def make_predictions(tmp_path: Path, volumes: Volumes, labels: Labels) -> Predic
     """A table of predictions of these volumes."""
     ctx = context(tmp_path)
     ledger = Ledger(ctx.scratch / "prediction")
-    ledger.begin("one", Standing)
+    ledger.begin("one", ChosenTable)
     work(tmp_path, make_delta(tmp_path, volumes, labels), ledger)
     return commit(ctx.out / "predictions", ledger, [*ledger.done().values()], -1, card(tmp_path), "digest", ctx)

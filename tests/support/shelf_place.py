@@ -14,8 +14,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from engine.errors import StaleInput
-from engine.storage.place import NewFile, Place, Stat
+from voxelflow import NewFile, Place, StaleInput, Stat
 
 
 @dataclass(frozen=True)

@@ -29,4 +29,5 @@ def test_every_node_type_is_struck(tmp_path: Path) -> None:
         assert {node.id for node in document.nodes} == set(struck)
     assert len(NODES) == len(set(NODES))
     types = {node.type for document in documents.values() for node in document.nodes}
-    assert {node.name for node in voxelflow.catalog()} - types == set()
+    missing = {node.name for node in voxelflow.catalog()} - types
+    assert not missing, "give each a place in a document, as in tests/torture/more.py"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +35,11 @@ from engine.document.pipeline import Pipeline, read_pipeline
 from engine.document.resolve import resolve
 from engine.errors import VoxelflowError
 from engine.observe.observe import observe
+from engine.prices import machines_file, storage_file
 from engine.probes import FOLDER as PROBES
 from engine.profiles import Profile
 from engine.text import duration, money, safe
+from ui.compute.sentences import with_commands
 from ui.runs.charts import specification
 from ui.shell.blocks import Html, facts, heading, notice, show_error, table, tag, text
 from ui.shell.theme import SERIES, SURFACE, Mode, current_mode
@@ -93,7 +94,7 @@ def _section(profile: Profile) -> None:
 
 def _show(each: Advised, advice: Advice) -> None:
     if not advice.estimates:
-        st.html(notice("info", "No machine was measured yet.", *map(_line, missing(advice, each.place))))
+        st.html(notice("info", "No machine was measured yet.", *map(with_commands, missing(advice, each.place))))
         return
     st.html(tag("p", tag("b", text(each.title)), " ", subject(advice), class_="vf-muted"))
     best = advice.recommended
@@ -138,14 +139,8 @@ def _sentences(advice: Advice, place: str) -> Html:
     ]
     for title, lines in groups:
         if lines:
-            parts += [tag("dt", title), *(tag("dd", _line(line)) for line in lines)]
+            parts += [tag("dt", title), *(tag("dd", with_commands(line)) for line in lines)]
     return tag("dl", *parts, class_="vf-advice")
-
-
-def _line(line: str) -> Html:
-    """A sentence whose commands, in backquotes, are set as code."""
-    parts = re.split(r"`([^`]*)`", line)
-    return tag("span", *(tag("code", part) if n % 2 else text(part) for n, part in enumerate(parts) if part))
 
 
 # --- the picture ---------------------------------------------------------------------------------
@@ -331,15 +326,15 @@ def _trains(document: Pipeline, catalog: Catalog) -> bool:
     return any(found is not None and found.workload_hook is not None for found in types)
 
 
-def _state() -> float:
-    """Changes whenever a benchmark or a probe is kept."""
+def _state() -> tuple[int, ...]:
+    """Changes whenever a benchmark or a probe is kept, or a price of the workspace's own is another."""
     workspace = studio().workspace
-    folders = (bench_folder(workspace), workspace.root / PROBES)
-    return max((folder.stat().st_mtime for folder in folders if folder.exists()), default=-math.inf)
+    looked_at = bench_folder(workspace), workspace.root / PROBES, machines_file(workspace), storage_file(workspace)
+    return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in looked_at)
 
 
 @st.cache_data(ttl=_FRESH_S, show_spinner=False, max_entries=16)
-def _advised(path: str, modified: float, profile: str, state: float) -> list[Advised]:
+def _advised(path: str, modified: float, profile: str, state: tuple[int, ...]) -> list[Advised]:
     """The trainings of the pipeline in a file. What is given beside it only says when to look again."""
     own = studio()
     workspace = own.workspace

@@ -43,7 +43,7 @@ PLACES: Mapping[str, Place] = {
     "databricks": Place("Databricks", "For jobs there, which Export writes; runs stay here.", master=DATABRICKS),
 }
 """In the order in which people meet them."""
-CLUSTERS = ("standalone", "yarn", "kubernetes")
+CLUSTERS = ("standalone", "yarn", "kubernetes", "databricks")
 """The places whose executors may have machines of another type than the driver's."""
 
 WHOLE_NUMBERS: Mapping[str, tuple[str, int, str]] = {
@@ -66,6 +66,7 @@ TITLES: Mapping[str, str] = {
     "spot": "Spot price",
     "price_per_dbu": "Price of a DBU",
     "dbu_per_hour": "DBU an hour",
+    "executor_dbu_per_hour": "DBU an hour of an executor",
     "stop_after": "Stop after",
     "stop_at_cost": "Stop at a cost",
 }
@@ -88,6 +89,7 @@ class Form:
     price_per_hour: float | None = None
     price_per_dbu: float | None = None
     dbu_per_hour: float | None = None
+    executor_dbu_per_hour: float | None = None
     currency: str = ""
     stop_after: str = ""
     stop_at_cost: float | None = None
@@ -97,7 +99,15 @@ class Form:
     @property
     def shows_units(self) -> bool:
         """Whether Databricks' units are asked for: there, and wherever they are part of the price already."""
-        return self.place == "databricks" or self.price_per_dbu is not None or self.dbu_per_hour is not None
+        given = (self.price_per_dbu, self.dbu_per_hour, self.executor_dbu_per_hour)
+        return self.place == "databricks" or any(value is not None for value in given)
+
+    @property
+    def shows_executor_units(self) -> bool:
+        """Whether those of an executor are asked for: where its machine is, or may be, of a type of its own."""
+        if self.place not in CLUSTERS:
+            return False
+        return bool(self.executor_machine) or self.executor_dbu_per_hour is not None
 
 
 @dataclass(frozen=True)
@@ -178,6 +188,7 @@ def form_of(name: str, written: Written, ready: Mapping[str, Any] | None = None)
         price_per_hour=_amount(fields.get("price_per_hour")),
         price_per_dbu=_amount(fields.get("price_per_dbu")),
         dbu_per_hour=_amount(fields.get("dbu_per_hour")),
+        executor_dbu_per_hour=_amount(fields.get("executor_dbu_per_hour")),
         currency=str(fields.get("currency", "")),
         stop_after=str(fields.get("stop_after", "")),
         stop_at_cost=_amount(fields.get("stop_at_cost")),
@@ -218,6 +229,7 @@ def fields_of(form: Form, ready: Mapping[str, Any] | None = None) -> dict[str, o
         "price_per_hour": form.price_per_hour,
         "price_per_dbu": form.price_per_dbu,
         "dbu_per_hour": form.dbu_per_hour,
+        "executor_dbu_per_hour": form.executor_dbu_per_hour if form.shows_executor_units else None,
         "currency": form.currency.strip() or None,
         "stop_after": form.stop_after.strip() or None,
         "stop_at_cost": form.stop_at_cost,

@@ -22,6 +22,8 @@ class MachineHistory:
         self._lock = threading.Lock()
         self._series: dict[str, Series] = {}
         self._asked = 0.0
+        self.gpu_problem = ""
+        """Why no GPU is measured; "" where one is, and before the first sample."""
         self._thread: threading.Thread | None = None
 
     def series(self) -> dict[str, Series]:
@@ -38,6 +40,7 @@ class MachineHistory:
         while True:
             time.sleep(EVERY_S)
             values, now = sampler.sample(()).values, time.time()
+            self.gpu_problem = sampler.gpu_problem
             with self._lock:
                 if time.monotonic() - self._asked > _IDLE_S:
                     self._thread = None

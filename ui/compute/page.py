@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +19,7 @@ from engine.errors import UsageError
 from engine.profiles import Listed, default_profile, list_profiles, profiles_file, unreadable
 from engine.profiles.edit import Written, delete_profile, read_written, save_profile, set_default
 from engine.profiles.find import READY
-from engine.text import duration, hourly, plural, size
+from engine.text import duration, hourly, number, plural, size
 from ui.compute.advice import show_advice
 from ui.compute.benchmarks import show_benchmarks
 from ui.compute.checks import ProfileTest, ProfileTests
@@ -25,8 +27,9 @@ from ui.compute.form import Form, field_problem, fields_of, form_of, unique_name
 from ui.compute.machine import EVERY_S, MachineHistory
 from ui.compute.prices import show_prices
 from ui.compute.profile_form import DRAFT_FOR, EXAMPLE, begin_with, draw_form, forget_draft
+from ui.compute.sentences import with_commands
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
-from ui.runs.system import system_charts
+from ui.runs.system import rates, system_charts
 from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
 from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio
@@ -43,7 +46,8 @@ def show() -> None:
     listed = list_profiles(workspace)
     names = [item.name for item in listed]
     default = default_profile(workspace)
-    left, right = st.columns([1, 2.4], gap="large")
+    with st.container(key="compute_lists"):
+        left, right = st.columns([1, 2.4], gap="large")
     with left:
         chosen = _list(listed, default)
     with right:
@@ -254,7 +258,7 @@ def _checks(test: ProfileTest) -> Html:
                 sign,
                 tag("b", check.name),
                 text(check.said),
-                tag("p", text(check.hint), class_="vf-hint") if check.hint else None,
+                tag("p", with_commands(check.hint), class_="vf-hint") if check.hint else None,
             )
         )
     return tag("ul", *rows, class_="vf-checks", aria_label="Checks")
@@ -278,6 +282,8 @@ def _machine() -> None:
         st.html(tag("p", "Measuring", class_="vf-muted"))
         return
     st.html(facts(_now(series)))
+    if history.gpu_problem:
+        st.html(tag("p", text(f"No GPU is measured: {history.gpu_problem}."), class_="vf-muted"))
     start = time.time()
     wanted = ("CPU", "Memory", "Disk", "Network", "GPU", "GPU memory")
     charts = [c for c in system_charts(series, start, 60.0) if c.title in wanted]
@@ -298,6 +304,12 @@ def _now(series: Mapping[str, Any]) -> list[tuple[str, str]]:
     used = last.get("system_memory_usage_megabytes")
     if used is not None:
         out.append(("memory used", f"{size(used * 1e6)} ({last['system_memory_usage_percentage']:.0f}%)"))
+    out += _gpus_now(last)
+    for what, ways in _TRAFFIC.items():
+        found = [(word, rates(series[name], 0.0).last) for word, name in ways if name in series]
+        now = [f"{_rate(rate)} {word}" for word, rate in found if rate is not None and math.isfinite(rate)]
+        if now:
+            out.append((f"{what}, MB/s", ", ".join(now)))
     free = last.get("disk_available_megabytes")
     if free is not None:
         out.append(("disk free", size(free * 1e6)))
@@ -306,3 +318,25 @@ def _now(series: Mapping[str, Any]) -> list[tuple[str, str]]:
     with suppress(Exception):
         out.append(("up for", duration(time.time() - psutil.boot_time())))
     return out
+
+
+_GPU = re.compile(r"gpu_([0-9]+)_utilization_percentage")
+_TRAFFIC = {
+    "disk": (("read", "disk_read_megabytes"), ("written", "disk_write_megabytes")),
+    "network": (("received", "network_receive_megabytes"), ("sent", "network_transmit_megabytes")),
+}
+
+
+def _gpus_now(last: Mapping[str, float]) -> list[tuple[str, str]]:
+    numbers = sorted(int(match[1]) for name in last if (match := _GPU.fullmatch(name)))
+    out = []
+    for device in numbers:
+        said = f"{last[f'gpu_{device}_utilization_percentage']:.0f}%"
+        if (used := last.get(f"gpu_{device}_memory_usage_megabytes")) is not None:
+            said += f", {size(used * 1e6)} used"
+        out.append((f"GPU {device}" if len(numbers) > 1 else "GPU", said))
+    return out
+
+
+def _rate(mb_s: float) -> str:
+    return number(float(f"{mb_s:.2g}"))

@@ -38,6 +38,8 @@ _HELP = {
     "machine": "Its price an hour is that of `voxelflow prices`, which has sources and dates. On a cluster it is the"
     " driver's, and each executor costs as much.",
     "executor_machine": "Of each executor, where it is another one than the driver's. Runs cost what all of them do.",
+    "dbu_per_hour": "Units that an hour of the machine takes. They are known of many of Azure's machine types.",
+    "executor_dbu_per_hour": "Units that an hour of an executor's machine takes, where it is of a type of its own.",
 }
 
 
@@ -183,7 +185,7 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     )
     problems("machine", "executor_machine", "price_per_hour", "currency", "storage_root", "spot")
     _units_and_limits(form, start, profile)
-    problems("price_per_dbu", "dbu_per_hour", "stop_after", "stop_at_cost")
+    problems("price_per_dbu", "dbu_per_hour", "executor_dbu_per_hour", "stop_after", "stop_at_cost")
     # What is known of the price in use says nothing of another machine, which is looked up when it is saved.
     as_in_use = _of_price(form) == _of_price(start)
     unpriced_in_use = profile is not None and profile.machine and profile.hourly_price is None
@@ -209,11 +211,15 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
 
 def _of_price(form: Form) -> tuple[object, ...]:
     """What the price of the machine itself is looked up by."""
-    return (form.machine, form.spot, form.price_per_dbu, form.dbu_per_hour)
+    units = (form.price_per_dbu, form.dbu_per_hour, form.executor_dbu_per_hour)
+    return (form.machine, form.executor_machine, form.spot, *units)
 
 
 def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
     form.price_per_dbu, form.dbu_per_hour = start.price_per_dbu, start.dbu_per_hour
+    # Units of a type that is taken out go with it; those of a profile that names none stay.
+    taken_out = bool(start.executor_machine) and not form.executor_machine
+    form.executor_dbu_per_hour = None if taken_out else start.executor_dbu_per_hour
     with st.container(key="compute_limits", horizontal=True):
         if form.shows_units:
             form.price_per_dbu = st.number_input(
@@ -227,20 +233,17 @@ def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
                 key=f"{DRAFT}_dbu_price",
                 width=150,
             )
-            known = dbu_table().get(form.machine.partition("@")[0].casefold())
             in_use = profile.dbu_per_hour if profile is not None and profile.machine == form.machine else None
-            usual = known.dbu_per_hour if known is not None else in_use
-            form.dbu_per_hour = st.number_input(
-                TITLES["dbu_per_hour"],
-                min_value=0.0,
-                value=start.dbu_per_hour,
-                placeholder="" if usual is None else number(usual),
-                step=None,
-                format="%.4g",
-                help="Units that an hour of the machine takes. They are known of many of Azure's machine types.",
-                key=f"{DRAFT}_dbu",
-                width=150,
-            )
+            form.dbu_per_hour = _units("dbu_per_hour", start.dbu_per_hour, form.machine, in_use, key=f"{DRAFT}_dbu")
+            if form.shows_executor_units:
+                same = profile is not None and profile.executor_machine == form.executor_machine
+                form.executor_dbu_per_hour = _units(
+                    "executor_dbu_per_hour",
+                    start.executor_dbu_per_hour,
+                    form.executor_machine,
+                    profile.executor_dbu_per_hour if profile is not None and same else None,
+                    key=f"{DRAFT}_executor_dbu",
+                )
         form.stop_after = st.text_input(
             TITLES["stop_after"],
             start.stop_after,
@@ -261,6 +264,23 @@ def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
             key=f"{DRAFT}_stop_cost",
             width=150,
         )
+
+
+def _units(field: str, written: float | None, machine: str, in_use: float | None, *, key: str) -> float | None:
+    """Databricks' units of a machine type; where the field is empty it shows those that are known of it."""
+    known = dbu_table().get(machine.partition("@")[0].casefold())
+    usual = known.dbu_per_hour if known is not None else in_use
+    return st.number_input(
+        TITLES[field],
+        min_value=0.0,
+        value=written,
+        placeholder="" if usual is None else number(usual),
+        step=None,
+        format="%.4g",
+        help=_HELP[field],
+        key=key,
+        width=150 if field == "dbu_per_hour" else 190,
+    )
 
 
 def _machine_type(field: str, written: str, in_use: str) -> str:

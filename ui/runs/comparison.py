@@ -286,14 +286,15 @@ def _parallel(runs: Sequence[Details], feeds: Sequence[Feed]) -> None:
     axes = parallel_axes(axes_of_rows(parameter_rows(runs)), axes_of_rows(finals, figure_name))
     if len(axes) < 2:
         return
-    st.html(heading("Parameters and figures together"))
     names = labels(runs)
-    st.vega_lite_chart(
-        pd.DataFrame(parallel_points(axes, names)),
-        parallel_chart(axes, names, current_mode()),
-        key="compare-parallel",
-        alt=f"A line for each run through {', '.join(axis.name.replace(chr(10), ', ') for axis in axes)}",
-    )
+    with st.container(key="compare_parallel"):
+        st.html(heading("Parameters and figures together"))
+        st.vega_lite_chart(
+            pd.DataFrame(parallel_points(axes, names)),
+            parallel_chart(axes, names, current_mode()),
+            key="compare-parallel",
+            alt=f"A line for each run through {', '.join(axis.name.replace(chr(10), ', ') for axis in axes)}",
+        )
 
 
 def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:

@@ -1,8 +1,8 @@
 """What a run's events add up to. A feed remembers its position in the event log and reads only what is new.
 
 A task that was taken from the cache reports nothing. Its curves and files are those of the run that made its result,
-which are read once. A task that went on from a shorter result, as a training of more epochs does, reports what it did
-itself: its curves begin with those of the runs before.
+which are read once. A task that went on from a shorter result, as a training of more epochs does, or from what a run
+that was stopped has left of it, reports what it did itself: its curves begin with those of the runs before.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import streamlit as st
 from pydantic import ValidationError
 
 from engine.declare.events import Artifact, Event, Facts, Metrics, RunStateChanged, SystemSample, TaskStateChanged
-from engine.document.plan import Plan, read_plan
+from engine.document.plan import Plan
 from engine.store.reported import made_elsewhere
 from engine.store.runs import RunStore
 from engine.store.stretches import Move
+from ui.runs.earlier import Earlier, gone_on_from
 from ui.studio_context import studio
 
 _KINDS = ("metrics", "system", "task-state", "run-state", "facts", "artifact")
@@ -31,8 +33,6 @@ _PAGE = 10_000
 _MOST_AT_ONCE = 200_000
 """Events of one reading: about a second. The rest comes with the next one."""
 _MOST_FEEDS = 36
-_MOST_BEFORE = 50
-"""Runs that one training went on from, one after another."""
 _T = TypeVar("_T")
 
 
@@ -78,6 +78,14 @@ class _Left:
     before: bool = False
 
 
+@dataclass
+class _Before:
+    """The curves of what a node may have gone on from, by name, each until it is joined to the node's own."""
+
+    of: Earlier
+    curves: dict[str, Series] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Beginning:
     """The figures of a node up to `steps`, by name: they are of the run `run_id`, which the node went on from."""
@@ -114,9 +122,8 @@ class Feed:
     """Nodes that began to work since it was last asked what they went on from."""
     _asked: set[str] = field(default_factory=set)
     """Nodes that were asked about."""
-    _before: dict[str, list[tuple[str, dict[str, Series]]]] = field(default_factory=dict)
-    """By node, the curves of the runs that it went on from, the latest first, each until its own of that name has
-    begun."""
+    _before: dict[str, list[_Before]] = field(default_factory=dict)
+    """By node, what it went on from, the latest first."""
     _beginnings: dict[str, list[Beginning]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     """After a click a page's old script may still be reading when the new one begins."""
@@ -198,17 +205,17 @@ class Feed:
 
     def _look_before(self, store: RunStore, run_id: str, there: str, node: str, plans: dict[str, Plan | None]) -> None:
         """Find out what the node went on from, which in `run_id` is called `there`."""
-        for made_by, name in gone_on_from(store, run_id, there, plans):
-            self._before.setdefault(node, []).append((made_by, {}))
-            self._elsewhere.append(_Left(made_by, {name: [node]}, before=True))
+        for earlier in gone_on_from(store, run_id, there, plans):
+            self._before.setdefault(node, []).append(_Before(earlier))
+            self._elsewhere.append(_Left(earlier.run_id, {earlier.node: [node]}, before=True))
 
     def _keep_before(self, made_by: str, node: str, event: Event) -> None:
         if not isinstance(event, Metrics):
             return
-        for run_id, found in self._before.get(node, ()):
-            if run_id == made_by:
+        for before in self._before.get(node, ()):
+            if before.of.run_id == made_by:
                 for name, value in event.values.items():
-                    found.setdefault(name, Series()).add(event.step, value)
+                    before.curves.setdefault(name, Series()).add(event.step, value)
 
     def _join(self) -> None:
         """Have the curves of nodes that went on begin with those of before, once their own have begun: only then is
@@ -216,12 +223,16 @@ class Feed:
         if self._elsewhere:
             return
         for node, runs in self._before.items():
-            for run_id, found in runs:
-                for name in [name for name in found if (node, name) in self.metrics]:
-                    before, own = found.pop(name), self.metrics[node, name]
-                    if count := bisect_left(before.steps, own.steps[0]):
-                        own.steps[:0], own.values[:0] = before.steps[:count], before.values[:count]
-                        self._beginning(node, run_id).steps[name] = before.steps[count - 1]
+            for before in runs:
+                for name in [name for name in before.curves if (node, name) in self.metrics]:
+                    earlier, own = before.curves[name], self.metrics[node, name]
+                    count = bisect_left(earlier.steps, own.steps[0])
+                    if before.of.stopped and count and not _meet(earlier.steps[max(0, count - 2) : count], own.steps):
+                        continue  # its own next step may say that they do
+                    del before.curves[name]
+                    if count:
+                        own.steps[:0], own.values[:0] = earlier.steps[:count], earlier.values[:count]
+                        self._beginning(node, before.of.run_id).steps[name] = earlier.steps[count - 1]
 
     def _beginning(self, node: str, run_id: str) -> Beginning:
         known = self._beginnings.setdefault(node, [])
@@ -275,27 +286,11 @@ class Feed:
         self._last_event = event.time
 
 
-def gone_on_from(store: RunStore, run_id: str, node: str, plans: dict[str, Plan | None]) -> list[tuple[str, str]]:
-    """The runs whose results a node of a run went on from, the latest first, each with the node's name there.
-
-    `plans` are those that were read already, by run; others are added. Of a run without its plan, and of a result that
-    is forgotten, nothing is known.
-    """
-    out: list[tuple[str, str]] = []
-    while len(out) < _MOST_BEFORE:
-        if run_id not in plans:
-            plans[run_id] = read_plan(store.workspace, run_id)
-        plan = plans[run_id]
-        task = next((task for task in plan.tasks if task.node == node), None) if plan is not None else None
-        if task is None or not task.extends:
-            break
-        made = (result for result in store.results.of_base(task.identity.base) if result.outputs == task.extends)
-        found = next(((result.run_id, result.node) for result in made), None)
-        if found is None or found in ((run_id, node), *out):
-            break
-        out.append(found)
-        run_id, node = found
-    return out
+def _meet(before: Sequence[float], own: Sequence[float]) -> bool:
+    """Whether no step is missing between the last steps of an earlier curve and the first ones of a later: as far as
+    they tell, since a curve may have but every tenth."""
+    apart = max([1.0, *(after - at for at, after in (*pairwise(before), *pairwise(own[:2])))])
+    return own[0] - before[-1] <= apart
 
 
 def feed_of(run_id: str) -> Feed:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from engine.history.details import Details, short_id
+from engine.history.details import Details, read_details, short_id
 from engine.store.runs import Run
 from engine.text import moment, number, safe
 from engine.wording import PER_STEP, SECONDS, SECONDS_TITLE, figure_name
@@ -216,8 +216,8 @@ def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] 
 
 def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | None]]:
     """What is to be said of curves whose first epochs are not of this run: the words, and the id of the run that they
-    are of; None for epochs of which no curve is here: it may be that they were lost, or are those of a run that was
-    stopped. `names` are the nodes' names."""
+    are of; None for epochs of which no curve is here: it may be that they were lost, or that it is not known which
+    run did them. `names` are the nodes' names."""
     out: list[tuple[str, str | None]] = []
     for node in dict.fromkeys(node for node, _ in feed.metrics):
         own = {name: series for (of, name), series in feed.metrics.items() if of == node}
@@ -264,9 +264,14 @@ def show(details: Details) -> None:
         if any(family.may_be_logarithmic for family in found):
             logarithmic = st.toggle("Logarithmic loss", key="log_loss", bind="query-params")
         smoothing = choose_smoothing("smoothing")
-        found = _with_others(details, found)
+        others = _others(details)
     link_to_makers(feed_of(details.run.run_id), details.names)
     say_beginnings(feed_of(details.run.run_id), details.names)
+    for label, other in others.items():
+        feed = feed_of(other.run.run_id)
+        link_to_makers(feed, other.names, {node for node, _ in feed.metrics}, label)
+        say_beginnings(feed, other.names, label)
+    found = laid_over(found, {k: families(feed_of(o.run.run_id).metrics, o.titles) for k, o in others.items()})
     st.html(tag("p", "Shift and the wheel zoom, dragging moves, a double click goes back.", class_="vf-muted vf-small"))
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="metric_charts") as grid:
         for family in found:
@@ -274,11 +279,11 @@ def show(details: Details) -> None:
                 draw_family(family, key=f"metric-{family.name}", logarithmic=logarithmic, smoothing=smoothing)
 
 
-def _with_others(details: Details, found: Sequence[Family]) -> list[Family]:
-    """Ask for runs to lay over these charts."""
+def _others(details: Details) -> dict[str, Details]:
+    """Ask for runs to lay over these charts; gives those by their labels."""
     runs = {r.run_id: r for r in studio().store.runs(_OTHERS, details.run.pipeline) if r.run_id != details.run.run_id}
     if not runs:
-        return list(found)
+        return {}
     chosen = st.multiselect(
         "Compare with",
         list(runs),
@@ -288,8 +293,7 @@ def _with_others(details: Details, found: Sequence[Family]) -> list[Family]:
         placeholder="Lay other runs over these",
         width=360,
     )
-    others = {short_id(i): families(feed_of(i).metrics, details.titles) for i in chosen}
-    return laid_over(found, others)
+    return {short_id(run_id): read_details(studio().workspace, studio().store, run_id) for run_id in chosen}
 
 
 def _label(run: Run) -> str:

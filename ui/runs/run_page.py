@@ -126,8 +126,8 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
     if cost := cost_text(run):
         out.append(("Cost", cost))
     if compared := against_estimate(run):
-        expected, _, was = compared.partition("; ")
-        out.append(("Expected", f"{expected.removeprefix('expected: ')}; {was}"))
+        # What it took and has cost stands there already.
+        out.append(("Expected", compared.removeprefix("expected: ").partition("; it took ")[0]))
     elif expected := expected_text(run):
         out.append(("Expected", expected.removeprefix("expected ")))
     if run.limit:

@@ -12,11 +12,11 @@ from engine.limit import Limit
 from engine.store.runs import Run
 from engine.store.sweeps import Sweep, Trial
 from engine.sweep.changes import begun_anew, mixed
-from engine.sweep.expected import SweepEstimate, against_estimate
+from engine.sweep.expected import SweepEstimate, came_to
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective, best_first, best_of, score_texts
 from engine.sweep.space import settings_text, value_text
-from engine.sweep.spent import Spent, spent, spent_line, stopped_at_limit
+from engine.sweep.spent import Spent, spent, stopped_at_limit
 from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
 from engine.wording import figure_name
@@ -137,13 +137,8 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
 
 def figures_of(sweep: Sweep, used: Spent) -> list[str]:
     """What it has spent, its limit, and what is expected of it, or was; its time once."""
-    line, took = spent_line(sweep, used), against_estimate(sweep, used)
-    if took:
-        # That line includes what it took, except amounts in other currencies.
-        limit = f"limit {sweep.limit.text(used.currency)} for all trials" if sweep.limit else ""
-        return [took, line] if used.others else [took, *([limit] if limit else [])]
     expected = None if sweep.state == "done" else SweepEstimate.of(sweep.options)
-    return [each for each in (line, "" if expected is None else expected.line()) if each]
+    return [*came_to(sweep, used), *filter(None, [expected.line() if expected is not None else ""])]
 
 
 def _buttons(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str], used: Spent) -> None:

@@ -19,7 +19,26 @@ from ui.protocol.picture import Look, Picture
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-_BUTTON_HEIGHT, _BUTTON_WIDTH = 36, 172
+_BUTTON_HEIGHT, _BUTTON_WIDTH = 32, 156
+_DATASETS = "datasets"
+"""How the keys of panels begin: by it the style sheet gives them their height before the script is there."""
+_COMING = """
+<style>
+  .vf-coming { position: absolute; inset: 0; display: grid; gap: 1px; grid-template: var(--vf-coming-grid, none); }
+  .vf-coming span {
+    border-radius: var(--vf-coming-radius, 8px); animation: vf-coming 1.4s ease-in-out infinite;
+    background: color-mix(in srgb, var(--st-text-color) 6%, var(--st-background-color));
+  }
+  .vf-coming span:first-child { grid-column: 1 / -1; }
+  .vf-coming span + span { display: var(--vf-coming-more, none); }
+  .vf-coming span:nth-child(3) { background: none; }
+  @keyframes vf-coming { 50% { opacity: 0.45; } }
+  @media (prefers-reduced-motion: reduce) { .vf-coming span { animation: none; } }
+</style>
+<div class="vf-coming" role="status" aria-label="Loading"><span></span><span></span><span></span><span></span></div>
+"""
+"""What is seen until the script is there, which then takes its place: the outline of a block, or of the editor where
+`full_bleed.css` says so."""
 
 
 @cache
@@ -27,7 +46,7 @@ def canvas_component() -> ComponentRenderer:
     """The component's mounting function. Made on first use: without a running Streamlit its files cannot be found."""
     return st.components.v2.component(
         "voxelflow.canvas",
-        html='<div class="vf-root"></div>',
+        html=f'<div class="vf-root">{_COMING}</div>',
         js="index-*.js",
         css="index-*.css",
         isolate_styles=True,
@@ -64,4 +83,4 @@ def show_datasets(views: Iterable[tuple[str, str]], *, key: str) -> None:
     """Draw the panels of datasets: galleries, tables, charts, documents. `views` are pairs of a name and the key that
     `ShownDatasets` gave."""
     look = LookAt(look=[PortView(port=name, key=shown) for name, shown in views])
-    canvas_component()(key=component_key(key), data=look.model_dump())
+    canvas_component()(key=component_key(f"{_DATASETS}-{key}"), data=look.model_dump())

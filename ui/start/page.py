@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import VoxelflowError
 from engine.store.runs import Run
@@ -31,6 +30,8 @@ _REFUSED = "start.refused"
 _MOST = 5
 _MOST_IN_A_ROW = 5
 """Cards: with more of them their words become columns of single words at 1280 pixels."""
+_CARD_WIDTH = 250
+"""Pixels of a template's card at least: its facts stand in lines of some words."""
 _COMMAND_WIDTH = 340
 """Pixels of a card with commands: what follows the program is seen in one line."""
 _LOOKED_AT = 200
@@ -165,9 +166,12 @@ def _templates(documents: OpenDocuments, *, first: bool) -> None:
         show_error(refused)
     catalog = documents.catalogue.catalog
     found = templates()
-    with st.container(key="start_templates"):
-        for place, template in zip(_places(len(found)), found, strict=False):
-            with place, st.container(border=True, key=f"start_template_{template.name}"):
+    rows = max(1, math.ceil(len(found) / _MOST_IN_A_ROW))
+    # Where there is room, rows of one length.
+    columns = max(1, math.ceil(len(found) / rows))
+    with st.container(key="start_templates"), st.grid(columns, min_column_width=_CARD_WIDTH) as grid:
+        for template in found:
+            with grid.cell(), st.container(border=True, key=f"start_template_{template.name}", height="stretch"):
                 drawn = svg_image(
                     graph(template.pipeline, catalog, *_GRAPH), _INK, plural(len(template.pipeline.nodes), "nodes"), ""
                 )
@@ -181,13 +185,6 @@ def _templates(documents: OpenDocuments, *, first: bool) -> None:
                     args=(template.name,),
                 )
     st.button("Empty pipeline", key="start_empty", icon=":material/add:", type="tertiary", on_click=_use, args=(None,))
-
-
-def _places(count: int) -> Iterator[DeltaGenerator]:
-    """Places for at least so many cards, in rows of one length."""
-    rows = math.ceil(count / _MOST_IN_A_ROW)
-    for _ in range(rows):
-        yield from st.columns(math.ceil(count / rows), gap="small")
 
 
 def _card(template: Template, drawn: Html) -> Html:

@@ -20,6 +20,7 @@ from engine.catalog import build_catalog
 from engine.cli import main
 from engine.prices.machines import own_machines
 from engine.workspace import Workspace
+from nodes.loaders import LOADERS
 
 GOLDEN = Path(__file__).parent / "golden" / "bench_compare.txt"
 
@@ -169,7 +170,7 @@ def test_a_benchmark_in_which_nothing_was_possible_fails(bench: Command, workspa
     [
         (["--batch-sizes", "8,x"], "'8,x' is no list of whole numbers such as 8,32."),
         (["--workers", "0"], "'0' holds a number below 1."),
-        (["--loaders", "arrow,tape"], "'tape' is none of arrow, npy, petastorm."),
+        (["--loaders", "arrow,tape"], f"'tape' is none of {', '.join(LOADERS)}."),
         (["--machine", "abacus"], "there is no machine abacus in the table of prices"),
         (["compare", "--epoch", "9" * 400], "Invalid value for '--epoch'"),
         (["compare"], "there are no results in"),

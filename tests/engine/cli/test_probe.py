@@ -41,6 +41,8 @@ def test_a_place_is_measured_and_the_result_is_kept(probe: Command, workspace: W
     (kept,) = probes(workspace)
     assert (kept.epoch_files, kept.epoch_file_bytes, kept.epoch_is) == (650_000, 20_000, "given")
     page = Path(lines[-1].removeprefix("kept as "))
+    # The workspace may be used from another folder later.
+    assert kept.place == str(tmp_path / "place")
     assert page.parent == workspace.root / "probes"
     assert "<svg" in page.read_text()
     assert page.with_suffix(".json").exists()

@@ -169,6 +169,13 @@ def test_databricks_needs_its_command_line_an_account_and_a_machine(
     out = command("profiles", "test", "cloud").done().out
     assert "ok     signed in: as ada@example.com" in out
     assert "`voxelflow export PIPELINE --to databricks --profile cloud`" in out
+    file.write_text(file.read_text() + 'executor_machine = "Standard_D16s_v5@eastus"\n')
+    out = command("profiles", "test", "cloud").done().out
+    assert "ok     machine types: Standard_D8s_v5@eastus (driver), Standard_D16s_v5@eastus (executors)" in out
+    file.write_text(file.read_text().replace("Standard_D16s_v5@eastus", "Standard_NC4as_T4_v3@eastus"))
+    said = command("profiles", "test", "cloud")
+    assert said.status == 1
+    assert "(executors), and Standard_D8s_v5@eastus has no GPU" in said.out
 
 
 @pytest.mark.slow

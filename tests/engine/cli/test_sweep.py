@@ -17,8 +17,11 @@ from waiting import WAIT_S, wait_until
 
 from engine.cli.following import Interrupts
 from engine.document.pipeline import Pipeline, dump
+from engine.limit import Limit
+from engine.store.estimates import Estimated
 from engine.store.runs import RunStore
 from engine.sweep import start
+from engine.sweep.expected import SweepEstimate
 from engine.sweep.options import SweepOptions
 from engine.sweep.score import Objective
 from engine.sweep.space import Space
@@ -160,6 +163,31 @@ def test_scores_that_differ_do_not_read_alike(command: Command, home: Path, stor
     assert [line.split() for line in lines[1:3]] == [["1", "2", "12,345.6", "done"], ["0", "1", "12,346.1", "done"]]
     assert "lowest val_mae: 12,345.6, trial 1; to run it:" in lines
     assert command("sweep", "list").done().out.splitlines()[1].endswith(" 12,346")
+
+
+def test_the_time_and_the_cost_of_a_sweep_are_said_once(command: Command, home: Path, store: RunStore) -> None:
+    expected = SweepEstimate(Estimated(60, 120), Estimated(60, 120), 3600.0, "USD")
+    options = SweepOptions(Space({}, {"a.steps": (1, 2)}, {}), None, limit=Limit(3600))
+    kept = options.as_json(Pipeline(name="p"), "local") | expected.as_options()
+    sweep = store.sweeps.create("p", "{}", kept, "local", [{"a.steps": 1}])
+    store.sweeps.set_trial(sweep, 0, "done")
+    store.sweeps.beat(sweep, 90.0)
+
+    def said() -> list[str]:
+        lines = command("sweep", "show").done().out.splitlines()
+        return [line for line in lines if "90" in line or "1 min 30 s" in line or "limit" in line]
+
+    assert said() == ["at work for 1 min 30 s; limit 1 h 00 min for all trials"]
+    store.sweeps.end(sweep, "done")
+    run = store.create_run(
+        "p", "{}", {"sweep": sweep, "trial": 0, "price_per_hour": 3600.0, "currency": "USD"}, "local"
+    )
+    with store.write() as db:
+        db.execute("UPDATE runs SET started = 0, ended = 90, state = 'done' WHERE run_id = ?", (run,))
+    assert said() == [
+        "expected time: 1 min 00 s to 2 min 00 s; cost: 60.00 to 120.00 USD; it took 1 min 30 s, 90.00 USD",
+        "limit 1 h 00 min for all trials",
+    ]
 
 
 @pytest.mark.slow

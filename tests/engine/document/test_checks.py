@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from building import box, pipeline
 from installed_package import install
+from shelf_place import ShelfPlace
 from users import as_nobody_if_root
 
 from engine.catalog import Catalog, build_catalog
@@ -23,6 +25,7 @@ from engine.document.resolve import resolve
 from engine.observe.observe import observe
 from engine.observe.paths import why_not_writable
 from engine.profiles import Profile, local_profile
+from engine.storage.schemes import installed_places
 from engine.workspace import Workspace, open_workspace, trust
 
 STORAGE = ("synthetic_volumes", "numpy_to_parquet", "parquet_to_delta", "optimize_delta")
@@ -211,6 +214,28 @@ def test_a_file_that_may_not_be_changed_is_refused(tmp_path: Path) -> None:
         Path(name).chmod(0o755)
         with as_nobody_if_root():
             assert why_not_writable(file, "file") == f"no permission to change {file}"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError])
+def test_what_a_package_raises_where_it_looks_into_its_place_is_said_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    site = install(tmp_path, "shelf = shelf_place:ShelfPlace", "voxelflow.places", shelf_package="")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("SHELF", str(tmp_path / "shelves"))
+    monkeypatch.setenv("SHELF_KEY", "the shelf")
+    installed_places.cache_clear()
+
+    def locked(self: ShelfPlace, below: str = "") -> Iterator[str]:
+        raise error("the shelf is locked")
+
+    assert why_not_writable("shelf://mine/table") == ""
+    monkeypatch.setattr(ShelfPlace, "names", locked)
+    assert why_not_writable("shelf://mine/table") == (
+        f"the package shelf_package cannot look into shelf://mine/table: {error.__name__}: ... is locked"
+    )
+    assert why_not_writable("shelf://mine/table", scan=False) == ""
+    installed_places.cache_clear()
 
 
 def test_too_little_disk_is_reported_before_hours_of_work(workspace: Workspace) -> None:

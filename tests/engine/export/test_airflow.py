@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from exported_runs import made, rows, run, save
+from exported_runs import made, rows, run, run_file, save
 from outside_parts import AIRFLOW
 
 from engine.run.worker_process import PROGRAM
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs(part="airflow")]
+# Voxelflow's commands are forked. What Airflow starts has a Python of its own.
+pytestmark = [pytest.mark.slow, pytest.mark.needs(part="airflow"), pytest.mark.usefixtures("forked_runs")]
 
 
 def airflow(home: Path, *arguments: str, **environment: str) -> str:
@@ -64,7 +65,7 @@ def fails_once(table: VolumeDelta, *, marker: str, ctx: TaskContext) -> Report:
 def test_a_second_try_of_the_one_task_skips_what_is_done(tmp_path: Path, workspace: Workspace) -> None:
     document = json.loads(save(tmp_path).read_text())
     run(*PROGRAM, "export", "etl.json", "--workspace", workspace.root, folder=tmp_path)
-    run(sys.executable, "etl.py", folder=tmp_path)
+    run_file("etl.py", folder=tmp_path)
     wanted = rows(made(tmp_path / "etl-out", "optimize").uri)
 
     marker = tmp_path / "failed"

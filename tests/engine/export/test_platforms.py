@@ -26,6 +26,8 @@ from engine.export.platforms import PLATFORMS, platform_files, problems
 from engine.export.write import write
 from engine.export.yaml_text import to_yaml
 from engine.observe.paths import allowed_places
+from engine.prices import machine_table
+from engine.prices.dbu import dbu_table
 from engine.profiles import Profile, find_profile
 from engine.spark.jars import delta_artifact
 from engine.workspace import Workspace, open_workspace
@@ -176,6 +178,8 @@ def test_an_airflow_workspace_counts_by_the_same_price(mine: Catalog, workspace:
         'machine = "cellar"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
         'machine = "m5.4xlarge"\nbackend = "spark"\nmaster = "yarn"\nexecutor_machine = "g5.xlarge"\n',
         'machine = "cellar"\nbackend = "spark"\nmaster = "yarn"\nprice_per_dbu = 0.5\ndbu_per_hour = 2\n',
+        'machine = "cellar"\nexecutor_machine = "m5.2xlarge"\nbackend = "spark"\nmaster = "yarn"\n'
+        "price_per_dbu = 0.5\ndbu_per_hour = 2\nexecutor_dbu_per_hour = 3\n",
         'machine = "m5.4xlarge"\n',
     ):
         here, there = prices(table)
@@ -277,11 +281,45 @@ def test_a_cluster_on_databricks_has_the_machines_of_driver_and_executors(mine: 
     assert bundle["variables"]["driver_node_type"]["default"] == "Standard_D4s_v5"
     wanted = {"node_type_id": "${var.node_type}", "driver_node_type_id": "${var.driver_node_type}"}
     assert wanted.items() <= cluster.items()
+    said = {name: bundle["variables"][name]["description"] for name in ("node_type", "driver_node_type")}
+    assert said == {
+        "node_type": "Machine type of the executors: at least 4 cores and 8g for an executor.",
+        "driver_node_type": "Machine type of the driver: at least 4 cores and 2 GB.",
+    }
+    # Without one of its own, the driver is of the executors' type.
+    files = files_of("databricks", words(), profile.model_copy(update={"machine": ""}), mine)
+    bundle = yaml.safe_load(files["databricks.yml"])
+    assert bundle["variables"]["node_type"]["default"] == "Standard_D16s_v5"
+    assert "driver_node_type" not in bundle["variables"]
+    assert "node_type=TYPE" not in files["databricks.yml"]
     # A cluster of one machine has no executors.
     alone = profile.model_copy(update={"master": "local[*]"})
     bundle = yaml.safe_load(files_of("databricks", words(), alone, mine)["databricks.yml"])
     assert bundle["variables"]["node_type"]["default"] == "Standard_D4s_v5"
     assert "driver_node_type" not in bundle["variables"]
+
+
+def test_a_profile_of_a_file_asks_databricks_for_both_types_and_counts_both(
+    mine: Catalog, workspace: Workspace
+) -> None:
+    (workspace.root / "profiles.toml").write_text(
+        '[cloud]\nbackend = "spark"\nmaster = "databricks"\nmachine = "Standard_D4s_v5@eastus"\n'
+        'executor_machine = "Standard_D16s_v5@eastus"\nprice_per_dbu = 0.3\nstop_at_cost = 10\n'
+        '[cloud.spark]\n"spark.executor.instances" = 4\n'
+    )
+    profile = find_profile("cloud", workspace)
+    text = files_of("databricks", words(), profile, mine)["databricks.yml"]
+    cluster = check_databricks(text)["job_clusters"][0]["new_cluster"]
+    assert (cluster["num_workers"], cluster["driver_node_type_id"]) == (4, "${var.driver_node_type}")
+    bundle = yaml.safe_load(text)
+    types = [bundle["variables"][name]["default"] for name in ("driver_node_type", "node_type")]
+    assert types == ["Standard_D4s_v5", "Standard_D16s_v5"]
+    prices, units = machine_table(None), dbu_table()
+    hour = sum(
+        (prices.find(f"{name}@eastus").price_per_hour or 0.0) + units[name.casefold()].dbu_per_hour * 0.3
+        for name in (types[0], *4 * [types[1]])
+    )
+    assert bundle["resources"]["jobs"]["words"]["timeout_seconds"] == pytest.approx(10 / hour * 3600, abs=1)
 
 
 def test_the_limit_of_a_job_on_databricks_counts_both_types_of_machines(mine: Catalog) -> None:
@@ -356,6 +394,8 @@ def test_what_the_schemas_pass_over_is_refused_too(mine: Catalog) -> None:
         check_databricks(re.sub(r"(depends_on:\s+- task_key: )\S+", r"\1nobody", bundle, count=1))
     with pytest.raises(ValueError, match="there is no nowhere"):
         check_databricks(bundle[::-1].replace("job_cluster_key: main"[::-1], "job_cluster_key: nowhere"[::-1], 1)[::-1])
+    with pytest.raises(ValueError, match="there is no node_kind"):
+        check_databricks(bundle.replace("${var.node_type}", "${var.node_kind}"))
     workflow = files_of("github", words(), LOCAL, mine)[".github/workflows/words.yml"]
     for right, wrong in (("github.run_id }}", "github.run_id }"), ("github.run_id", "githib.run_id")):
         assert right in workflow

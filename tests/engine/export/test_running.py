@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from deltalake import DeltaTable
-from exported_runs import NODES, made, rows, run, save
+from exported_runs import NODES, made, rows, run, run_file, save
 
 from engine.run.worker_process import PROGRAM
 from engine.storage.process_lock import ProcessLock
 
-# Voxelflow's commands are forked. The files that it writes are run by a Python of their own.
+# Voxelflow's commands are forked. The files that it writes are run by a Python of their own, where it matters what they
+# import.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_runs")]
 
 FORBIDDEN = ("ui", "streamlit", "engine.store.runs", "engine.run.execute", "engine.run.supervisor", "engine.run.launch")
@@ -43,13 +44,13 @@ def test_the_same_tables_as_a_run_and_again_from_what_is_there(tmp_path: Path, w
     theirs = json.loads(next(workspace.data.rglob("figures.json")).read_text())
     assert report["labels"] == theirs["labels"] if "labels" in report else report.keys() == theirs.keys()
 
-    again = run(sys.executable, "etl.py", folder=tmp_path)
+    again = run_file("etl.py", folder=tmp_path)
     assert again.count("there already") == len(NODES)
 
     # More volumes, as a person edits the file: what is there stays.
     path.write_text(text.replace("COUNT = 60", "COUNT = 70"))
     kept = (Path(made(tmp_path / "etl-out", "make").uri) / "0000005.npy").stat().st_ino
-    more = run(sys.executable, "etl.py", folder=tmp_path)
+    more = run_file("etl.py", folder=tmp_path)
     assert "10 files converted now" in more
     grown = rows(made(tmp_path / "etl-out", "optimize").uri)
     assert len(grown) == 70
@@ -103,7 +104,7 @@ def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> No
             *PROGRAM, "export", "etl.json", "--workspace", workspace.root, "--profile", profile, "-o", f"{profile}.py",
             folder=tmp_path,
         )  # fmt: skip
-    run(sys.executable, "local.py", "--out", "here", folder=tmp_path)
+    run_file("local.py", "--out", "here", folder=tmp_path)
     import pyspark
 
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"

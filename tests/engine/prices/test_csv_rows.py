@@ -82,6 +82,15 @@ def test_a_line_is_counted_however_it_ends_and_whatever_is_left_out(tmp_path: Pa
         brought_rows(given, read, "fruit")
 
 
+def test_a_misspelt_column_is_named_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    for column, hint in (("Cuont", "Did you mean count? It may have: "), ("weight", "It may have: ")):
+        given.write_text(f"name,{column}\nplum,1\n")
+        with pytest.raises(UsageError, match=f"has a column '{column}'") as caught:
+            brought_rows(given, read, "fruit")
+        assert caught.value.hint.startswith(hint)
+
+
 @pytest.mark.parametrize(("mark", "named"), [(";", "semicolons"), ("\t", "tabs")])
 def test_other_marks_between_columns_are_named(tmp_path: Path, mark: str, named: str) -> None:
     given = tmp_path / "given.csv"

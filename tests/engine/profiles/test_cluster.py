@@ -118,8 +118,28 @@ def test_executors_with_machines_of_their_own_take_units_of_their_own(workspace:
     assert price.units == units
     (workspace.root / "profiles.toml").write_text(to_toml(found))
     assert find_profile("it", workspace) == found
-    own = profile(workspace, f"{machines}\nprice_per_dbu = 0.5\ndbu_per_hour = 3", **STATIC)
-    assert own.hourly_price == pytest.approx(0.1 + 4 * 1 + 5 * 3 * 0.5)
+    # Those of the driver are not taken for those of another type, of which the table knows them.
+    driver = profile(workspace, f"{machines}\nprice_per_dbu = 0.5\ndbu_per_hour = 3", **STATIC)
+    each = known["standard_d16s_v5"].dbu_per_hour
+    assert driver.hourly_price == pytest.approx(0.1 + 4 * 1 + (3 + 4 * each) * 0.5)
+    alike = 'machine = "Standard_D4s_v5"\nexecutor_machine = "standard_d4s_v5"\nprice_per_dbu = 0.5\ndbu_per_hour = 3'
+    assert profile(workspace, alike, **STATIC).hourly_price == pytest.approx(5 * (0.1 + 3 * 0.5))
+
+
+def test_a_cluster_on_databricks_may_have_two_types_with_units_of_their_own(workspace: Workspace) -> None:
+    machines = 'machine = "small"\nexecutor_machine = "large"\nprice_per_dbu = 0.5\ndbu_per_hour = 1'
+    with pytest.raises(UsageError, match="how many units an hour of large takes is not known") as caught:
+        profile(workspace, machines, "databricks", **STATIC)
+    assert caught.value.hint.endswith("write for example executor_dbu_per_hour = 3.")
+    found = profile(workspace, f"{machines}\nexecutor_dbu_per_hour = 6", "databricks", **STATIC)
+    assert found.hourly_price == pytest.approx(0.1 + 4 * 2 + (1 + 4 * 6) * 0.5)
+    price, _ = price_of(found, workspace)
+    assert price is not None
+    assert price.line().startswith(
+        "20.6 USD an hour: 25 DBU x 0.5 + 8.1 for small (driver) and 4 x large (4 executors)"
+    )
+    (workspace.root / "profiles.toml").write_text(to_toml(found))
+    assert find_profile("it", workspace) == found
 
 
 @pytest.mark.parametrize(
@@ -148,7 +168,6 @@ def test_what_is_not_known_is_said_and_no_cost_is_limited(
     [
         ('machine = "small"\nexecutor_machine = "none"', "yarn", "executor_machine: there is no machine none"),
         ('machine = "small"\nexecutor_machine = "euro"', "yarn", "the price of euro is in EUR, that of small in USD"),
-        ('machine = "small"\nexecutor_machine = "large"', "databricks", "on Databricks are of one type"),
     ],
 )
 def test_machines_that_do_not_go_together_are_refused(workspace: Workspace, fields: str, master: str, why: str) -> None:
@@ -159,4 +178,7 @@ def test_machines_that_do_not_go_together_are_refused(workspace: Workspace, fiel
 def test_worker_processes_have_no_executors(workspace: Workspace) -> None:
     (workspace.root / "profiles.toml").write_text('[it]\nmachine = "small"\nexecutor_machine = "large"\n')
     with pytest.raises(UsageError, match="executor_machine: is for Spark"):
+        find_profile("it", workspace)
+    (workspace.root / "profiles.toml").write_text("[it]\nexecutor_dbu_per_hour = 3\n")
+    with pytest.raises(UsageError, match="executor_dbu_per_hour: is for Spark"):
         find_profile("it", workspace)

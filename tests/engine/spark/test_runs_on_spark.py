@@ -83,6 +83,7 @@ def _events(runner: Runner, run_id: str, kind: type) -> list:
 
 
 @pytest.mark.needs(part="java")
+@pytest.mark.usefixtures("forked_runs")
 def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runner: Runner) -> None:
     document = pipeline(
         box("a", "Make", text="left", steps=5, step_s=0.05),
@@ -136,6 +137,7 @@ def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runne
 
 
 @pytest.mark.needs(part="java")
+@pytest.mark.usefixtures("forked_runs")
 def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: Runner, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     document = pipeline(
@@ -162,27 +164,25 @@ def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: 
     assert _members(daemons[-1:])  # the last one waits for the next run
 
 
-@pytest.mark.parametrize("what", ["sql", "deaf"])
 @pytest.mark.needs(part="java")
-def test_cancel_ends_the_jobs_and_every_process(runner: Runner, what: str) -> None:
-    boxes = {"sql": box("slow", "Fail", how="long-sql"), "deaf": box("slow", "Fail", how="hang")}
-    run_id = runner.start(pipeline(boxes[what]))
-    if what == "deaf":
-        wait_until(lambda: _events(runner, run_id, SparkSession), "a Spark session")
-        pid = runner.wait_for(run_id, "slow", "running").pid
-    else:
-        pid = runner.wait_for_progress(run_id, "slow").pid
+def test_cancel_ends_the_jobs_and_every_process(runner: Runner) -> None:
+    run_id = runner.start(pipeline(box("slow", "Fail", how="long-sql")))
+    pid = runner.wait_for_progress(run_id, "slow").pid
+    _cancel(runner, run_id, pid)
+    # It stopped by itself: the session was ended in good order, not killed.
+    assert runner.tasks(run_id)["slow"].state == "cancelled"
+    log = runner.workspace.log_file(run_id, "slow").read_text()
+    assert "info: cancelled on request\n" in log
+
+
+def _cancel(runner: Runner, run_id: str, pid: int | None) -> None:
+    """Cancel the run whose task is at work in that process, and wait until all of its processes are gone."""
     assert pid is not None
     leaders = _leaders(runner, run_id, pid)
     assert len(_members(leaders)) > 2
     launch.cancel(runner.store, run_id)
     assert runner.finish(run_id).state == "cancelled"
     _wait_gone(*leaders)
-    if what != "deaf":
-        # It stopped by itself: the session was ended in good order, not killed.
-        assert runner.tasks(run_id)["slow"].state == "cancelled"
-        log = runner.workspace.log_file(run_id, "slow").read_text()
-        assert "info: cancelled on request\n" in log
 
 
 def test_without_java_the_node_says_so_and_others_go_on(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +212,15 @@ def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner, prob
 
 
 @pytest.mark.needs(part="java")
+def test_cancel_ends_every_process_of_a_task_that_does_not_hear_it(runner: Runner) -> None:
+    """Here, so that it may take the Java that the test before has left."""
+    run_id = runner.start(pipeline(box("slow", "Fail", how="hang")))
+    wait_until(lambda: _events(runner, run_id, SparkSession), "a Spark session")
+    _cancel(runner, run_id, runner.wait_for(run_id, "slow", "running").pid)
+
+
+@pytest.mark.needs(part="java")
+@pytest.mark.usefixtures("forked_runs")
 def test_the_next_run_takes_the_java_of_the_one_before_and_finds_no_trace_of_it(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -255,6 +264,7 @@ def test_the_next_run_takes_the_java_of_the_one_before_and_finds_no_trace_of_it(
 
 
 @pytest.mark.needs(part="java")
+@pytest.mark.usefixtures("forked_runs")
 def test_a_profile_that_keeps_nothing_warm_has_java_below_its_worker(runner: Runner) -> None:
     runner.profile = runner.profile.model_copy(update={"keep_warm_minutes": 0})
     run, tasks = runner.run(pipeline(box("a", "Make", text="alone")))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import marshal
 import os
+import py_compile
 import socket
 import subprocess
 import sys
@@ -12,10 +14,14 @@ from pathlib import Path
 import pytest
 from pyspark import SparkConf
 
+import engine
+import nodes
+import voxelflow
 from engine.catalog import user_module
 from engine.errors import ExecutionError, UsageError
 from engine.profiles import Profile
-from engine.spark import session
+from engine.spark import code as sent
+from engine.spark import session, spread
 from engine.spark.code import code_zip
 from engine.spark.failures import spark_error, why_ended
 from engine.workspace import Workspace, trust
@@ -117,7 +123,7 @@ def test_a_master_that_does_not_answer_is_reported_at_once() -> None:
         with pytest.raises(ExecutionError) as caught:
             session.open_session(_profile(master=master), name="t")
     assert caught.value.message.startswith(f"no Spark master answers at {master}")
-    assert "master" in caught.value.hint
+    assert f"`nc -vz 127.0.0.1 {master.rpartition(':')[2]}`" in caught.value.hint
 
 
 @pytest.mark.slow
@@ -168,6 +174,8 @@ def test_the_zip_has_our_code_and_the_trusted_nodes_and_can_be_imported(workspac
     own.write_text("from voxelflow import track\nVALUE = 7\n")
     assert not any("my_nodes" in name for name in zipfile.ZipFile(code_zip(tmp_path, workspace)).namelist())
     trust(workspace)
+    for module in (engine, nodes, voxelflow, spread):
+        py_compile.compile(str(module.__file__), doraise=True)
     archive = code_zip(tmp_path, workspace)
     assert archive == code_zip(tmp_path, workspace)
     (tmp_path / "copy").mkdir()
@@ -177,11 +185,26 @@ def test_the_zip_has_our_code_and_the_trusted_nodes_and_can_be_imported(workspac
         f"import sys; sys.path[:0] = [{str(archive)!r}, *{[p for p in sys.path if 'site-packages' in p]!r}]\n"
         f"import engine, nodes, voxelflow, engine.spark.spread, {user_module(own)} as mine\n"
         "for m in (engine, nodes, voxelflow, mine): assert m.__file__.startswith(sys.path[0]), m\n"
+        "for m in (engine, nodes, voxelflow, engine.spark.spread): assert m.__file__.endswith('.pyc'), m\n"
         "assert mine.VALUE == 7 and mine.track\n"
     )
     subprocess.run([sys.executable, "-S", "-I", "-c", code], check=True, cwd=tmp_path)
     own.write_text("VALUE = 8\n")
     assert code_zip(tmp_path, workspace) != archive
+
+
+def test_what_python_keeps_of_a_module_s_earlier_text_is_not_sent(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("VALUE = 7\n")
+    assert sent._compiled(module) == b""
+    py_compile.compile(str(module), doraise=True)
+    kept = sent._compiled(module)
+    assert marshal.loads(kept[sent._HEAD :]).co_names == ("VALUE",)
+    module.write_text("VALUE = 77\n")
+    assert sent._compiled(module) == b""
+    module.write_text("VALUE = 8\n")
+    os.utime(module, (1_000_000_000, 1_000_000_000))
+    assert sent._compiled(module) == b""
 
 
 @pytest.mark.slow

@@ -130,10 +130,11 @@ def test_in_cluster_mode_an_exported_pipeline_makes_the_table(
 @pytest.mark.needs(part="java")
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("forked_runs")
-def test_a_model_is_trained_and_asked_in_the_cluster(
-    cluster: YarnCluster, workspace: Workspace, store: RunStore, monkeypatch: pytest.MonkeyPatch
+def test_a_model_is_trained_and_asked_in_the_cluster_and_a_cancel_leaves_no_application(
+    cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker of the training in each of two containers, then the predictions' processes below Spark's tasks."""
+    """A worker of the training in each of two containers, then the predictions' process below a task of Spark's. The
+    run is cancelled amid the work that comes after it."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
     (workspace.root / "profiles.toml").write_text(cluster.profile_toml())
     workspace.my_models.mkdir(exist_ok=True)
@@ -148,7 +149,10 @@ def test_a_model_is_trained_and_asked_in_the_cluster(
             Node(id="make", type="SyntheticVolumes", params={"count": 40, "shape": [8, 8, 8, 1]}),
             Node(id="convert", type="NumpyToParquet"),
             Node(id="train", type="TrainResNet3D", params=training),
-            Node(id="predict", type="BatchPredict", params={"rows_per_part": 16}),
+            Node(id="predict", type="BatchPredict", params={"rows_per_part": 40}),
+            Node(id="volumes", type="VolumeFolder", params={"folder": str(tmp_path / "in")}),
+            Node(id="then", type="RunAfter"),
+            Node(id="more", type="NumpyToParquet", params={"target_file_mb": 1}),
         ],
         edges=[
             Edge.model_validate({"from": a, "to": b})
@@ -157,9 +161,13 @@ def test_a_model_is_trained_and_asked_in_the_cluster(
                 ("convert.out", "train.data"),
                 ("convert.out", "predict.data"),
                 ("train.out", "predict.model"),
+                ("predict.out", "then.after"),
+                ("volumes.out", "then.files"),
+                ("then.out", "more.files"),
             )
         ],
     )
+    folder_of(tmp_path / "in", 600)
     before = len(cluster.applications())
     run_id = runner.start(document)
     most: list[int] = []
@@ -170,49 +178,43 @@ def test_a_model_is_trained_and_asked_in_the_cluster(
         return task is not None and task.state == "done"
 
     soon(trained, "the trained model", store, run_id, pause_s=ASKED_S)
-    runner.finish_done(run_id)
+    runner.wait_for(run_id, "predict", "done")
+    runner.wait_for_progress(run_id, "more")
+    cancel(store, run_id)
+    assert runner.finish(run_id).state == "cancelled"
     assert max(most) == 3  # the application master and an executor for each worker
     tasks = runner.tasks(run_id)
+    assert tasks["more"].state == "cancelled"
     assert tasks["predict"].outputs["out"].count == 40
     log = (workspace.run_folder(run_id) / "logs" / "train.log").read_text()
     assert [line for line in log.splitlines() if line.startswith("--- ")] == ["--- worker 1", "--- worker 2"]
-    (ended,) = cluster.applications()[before:]
-    assert (ended["state"], ended["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+    wait_until(lambda: _state(cluster, before) in ("FINISHED", "KILLED"), "the application's end", pause_s=ASKED_S)
 
 
 @pytest.mark.slow
 @pytest.mark.needs(part="java")
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("forked_runs")
-def test_a_cancelled_run_leaves_no_application(
+def test_a_cancelled_run_that_waits_for_a_place_leaves_no_application(
     cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither one that was at work, nor one that a full cluster had not begun: nobody would ever end that one."""
+    """One that a full cluster has not begun: nobody would ever end it."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
     profile = cluster.profile_toml(spark_yarn_tags="theirs", spark_executor_instances="1")
     (workspace.root / "profiles.toml").write_text(profile)
     runner = Runner(build_catalog(nodes.BUILT_IN), workspace, store, find_profile("yarn", workspace))
-    folder_of(tmp_path / "in", 600)
-    before = len(cluster.applications())
-
-    def state() -> str:
-        (app,) = cluster.applications()[before:] or [{"state": ""}]
-        return str(app["state"])
-
-    run_id = runner.start(etl(tmp_path / "in"))
-    soon(lambda: list(workspace.data.glob("NumpyToParquet/*/parts/*.parquet")), "the first part", store, run_id)
-    cancel(store, run_id)
-    assert runner.finish(run_id).state == "cancelled"
-    wait_until(lambda: state() in ("FINISHED", "KILLED"), "the end of the application", pause_s=ASKED_S)
-
+    folder_of(tmp_path / "in", 20)
     before = len(cluster.applications())
     with cluster.full():
         run_id = runner.start(etl(tmp_path / "in"))
-        soon(lambda: state() == "ACCEPTED", "the application that waits for a place", store, run_id, pause_s=ASKED_S)
+        soon(
+            lambda: _state(cluster, before) == "ACCEPTED",
+            "the application that waits for a place", store, run_id, pause_s=ASKED_S,
+        )  # fmt: skip
         assert "theirs" in cluster.applications()[-1]["applicationTags"].split(",")
         cancel(store, run_id)
         assert runner.finish(run_id).state == "cancelled"
-        wait_until(lambda: state() == "KILLED", "the end of the application", pause_s=ASKED_S)
+        wait_until(lambda: _state(cluster, before) == "KILLED", "the end of the application", pause_s=ASKED_S)
     wait_until(
         lambda: "killed on YARN: application_" in (workspace.run_folder(run_id) / "spark.log").read_text(),
         "what Spark's log says of it",
@@ -233,14 +235,9 @@ def test_a_supervisor_that_is_killed_leaves_no_application(
     with cluster.full():
         for together in (False, True):
             before = len(cluster.applications())
-
-            def state(before: int = before) -> str:
-                (app,) = cluster.applications()[before:] or [{"state": ""}]
-                return str(app["state"])
-
             run_id = runner.start(etl(tmp_path / "in"))
             soon(
-                lambda state=state: state() == "ACCEPTED",
+                lambda before=before: _state(cluster, before) == "ACCEPTED",
                 "the application that waits for a place", store, run_id, pause_s=ASKED_S,
             )  # fmt: skip
             supervisor = psutil.Process(store.run(run_id).pid)
@@ -249,7 +246,15 @@ def test_a_supervisor_that_is_killed_leaves_no_application(
                 process.suspend()  # so that none sees another one's end
             for process in (supervisor, *workers):
                 process.kill()
-            wait_until(lambda state=state: state() == "KILLED", "the end of the application", pause_s=ASKED_S)
+            wait_until(
+                lambda before=before: _state(cluster, before) == "KILLED", "the application's end", pause_s=ASKED_S
+            )
+
+
+def _state(cluster: YarnCluster, before: int) -> str:
+    """Of the one application that came after so many; "" as long as there is none."""
+    (app,) = cluster.applications()[before:] or [{"state": ""}]
+    return str(app["state"])
 
 
 @pytest.fixture
@@ -315,7 +320,7 @@ def test_the_applications_of_a_tag_are_killed(listed: str, killed: list[str], mo
 def test_without_the_cluster_s_configuration_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing says where the YARN cluster of profile far is") as caught:
         yarn.check("far", {})
-    assert "HADOOP_CONF_DIR" in caught.value.hint
+    assert "`export HADOOP_CONF_DIR=" in caught.value.hint
     with pytest.raises(UsageError, match=f"there is no yarn-site.xml in {tmp_path}"):
         yarn.check("far", {"HADOOP_CONF_DIR": str(tmp_path)})
     (tmp_path / "yarn-site.xml").touch()

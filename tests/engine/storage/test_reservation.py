@@ -12,8 +12,11 @@ import pytest
 from waiting import WAIT_S, wait_for_line, wait_until
 
 from engine.storage import reservation as module
+from engine.storage.find_place import place_at
+from engine.storage.local_place import LocalPlace
 from engine.storage.objects import RemotePath
-from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
+from engine.storage.place import Place
+from engine.storage.remote_place import RemotePlace
 from engine.storage.reservation import Reservation
 from engine.storage.table_lock import INTERNALS
 
@@ -80,7 +83,7 @@ def test_a_wish_that_was_given_up_takes_nothing(make: Make) -> None:
 @pytest.mark.parametrize("place", ["local"], indirect=True)
 def test_a_process_that_was_killed_has_it_no_longer(place: LocalPlace, make: Make) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from engine.storage.place import place_at;"
+        "import sys, time; from pathlib import Path; from engine.storage.find_place import place_at;"
         f"print(place_at({str(place)!r}).reservation('1-aaa', Path('/there')).take(), flush=True); time.sleep(600)"
     )
     root = Path(__file__).parents[3]

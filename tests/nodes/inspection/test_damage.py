@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import UsageError
 from engine.observe.results import write_sizes
-from engine.storage.place import LocalPlace
+from engine.storage.local_place import LocalPlace
 from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
 from nodes.inspection.verify import check_data
 from nodes.parquet_to_delta import parquet_to_delta

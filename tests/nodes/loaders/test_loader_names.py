@@ -13,7 +13,7 @@ from nodes.loaders import LOADERS, LoaderName, open_source
 
 
 def test_a_loader_of_the_table_can_be_chosen() -> None:
-    assert get_args(LoaderName) == tuple(LOADERS)
+    assert get_args(LoaderName) == tuple(LOADERS), "LoaderName and LOADERS have all loaders, in one order"
     (option,) = (each for each in bench.command.params if each.name == "loaders")
     assert option.type.convert(",".join(LOADERS), None, None) == tuple(LOADERS)
 

@@ -27,7 +27,7 @@ from nodes.prediction.inputs import ModelCard, open_rows, read_card
 from nodes.prediction.part_process import Died, Job, make_in_process, write_job
 from nodes.prediction.parts import Division, Ledger, PartWork, Record, latency
 from nodes.prediction.predictions_table import commit, problem_with, read_predictions
-from nodes.prediction.table_folder import Standing, choose_table, clear_others, version_of
+from nodes.prediction.table_folder import ChosenTable, choose_table, clear_others, version_of
 from nodes.table.commit import table_writer
 from nodes.training.labels import Task
 from nodes.training.labels import renumbered as in_numbers_of
@@ -38,7 +38,7 @@ LABELS = labels_for(VOLUMES, unlabelled=3)
 
 def begun(folder: Path, identity: str = "one", base: int = -1) -> Ledger:
     ledger = Ledger(folder)
-    ledger.begin(identity, lambda: Standing(base))
+    ledger.begin(identity, lambda: ChosenTable(base))
     return ledger
 
 
@@ -108,7 +108,7 @@ def test_every_row_has_the_scores_of_its_own_volume(tmp_path: Path, kind: str) -
     data = make(tmp_path / "data", VOLUMES, LABELS)
     ctx = context(tmp_path)
     ledger = Ledger(ctx.scratch / "prediction")
-    plan = ledger.begin("one", lambda: Standing(version_of(ctx.out / "t")))
+    plan = ledger.begin("one", lambda: ChosenTable(version_of(ctx.out / "t")))
     assert work(tmp_path, data, ledger) == 23
     made = commit(ctx.out / "t", ledger, [*ledger.done().values()], plan.base, card(tmp_path), "digest", ctx)
     found = {row["id"]: row for batch in read_predictions(made, ["id", "scores", "label"]) for row in batch.to_pylist()}
@@ -169,9 +169,9 @@ def test_parts_that_are_done_are_not_made_again(tmp_path: Path) -> None:
     (ledger.folder / record.file).write_bytes(b"cut short")
     assert sorted(ledger.done()) == [0, 2]
     assert work(tmp_path, data, ledger) == 8
-    assert ledger.begin("one", lambda: Standing(7)).base == -1
+    assert ledger.begin("one", lambda: ChosenTable(7)).base == -1
     assert sorted(ledger.done()) == [0, 1, 2]
-    assert ledger.begin("another", lambda: Standing(7)).base == 7
+    assert ledger.begin("another", lambda: ChosenTable(7)).base == 7
     assert ledger.done() == {}
 
 
@@ -208,7 +208,7 @@ def test_what_is_made_anew_of_a_damaged_table_does_not_build_on_it(tmp_path: Pat
     def ids(made: Predictions) -> list[str]:
         return sorted(row for batch in read_predictions(made, ["id"]) for row in batch["id"].to_pylist())
 
-    assert choose_table(ctx.out) == Standing()
+    assert choose_table(ctx.out) == ChosenTable()
     first = predict("a")
     again = predict("b")
     assert (again.uri, again.version) == (first.uri, 2), "a whole table gets another version"
@@ -218,9 +218,9 @@ def test_what_is_made_anew_of_a_damaged_table_does_not_build_on_it(tmp_path: Pat
         line = whole.index(b'{"add"')
         at = whole.index(byte, line)
         log.write_bytes(whole[:at] + other + whole[at + len(byte) :])
-        standing = choose_table(ctx.out)
-        assert (standing.base, standing.table) == (-1, "predictions-2"), byte
-        assert str(first.uri) in standing.damage
+        chosen = choose_table(ctx.out)
+        assert (chosen.base, chosen.table) == (-1, "predictions-2"), byte
+        assert str(first.uri) in chosen.damage
     anew = predict("c")
     assert (Path(anew.uri).name, anew.version) == ("predictions-2", 1)
     log.write_bytes(whole)
@@ -228,9 +228,9 @@ def test_what_is_made_anew_of_a_damaged_table_does_not_build_on_it(tmp_path: Pat
     clear_others(ctx.out, "predictions-2")
     assert problem_with({"out": again}) == f"there is no Delta table at {first.uri}"
     assert (problem_with({"out": anew}), ids(anew)) == ("", sorted(VOLUMES))
-    assert choose_table(ctx.out) == Standing(1, "predictions-2")
+    assert choose_table(ctx.out) == ChosenTable(1, "predictions-2")
     Path(anew.uri, next(Path(anew.uri).glob("*.parquet"))).write_bytes(b"cut short")
-    assert choose_table(ctx.out)[:2] == Standing()[:2], "the empty folder is used again"
+    assert choose_table(ctx.out)[:2] == ChosenTable()[:2], "the empty folder is used again"
 
 
 @pytest.mark.slow

@@ -72,3 +72,57 @@ def test_long_names_of_a_series_stay_apart() -> None:
     assert {len(name) for name in short} == {16}
     assert plots._short("exactly 16 chars", 16) == "exactly 16 chars"
     assert plots._short("costs $5", 16) == r"costs \$5"
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that became pictures; as pictures they are made all the same."""
+    figures: list[Figure] = []
+    made = plots.png_of
+
+    def png_of(figure: Figure, dpi: int = 110) -> bytes:
+        figures.append(figure)
+        return made(figure, dpi)
+
+    monkeypatch.setattr(plots, "png_of", png_of)
+    return figures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [
+        ([0.1, 0.5, 0.9], [0.2, 0.5, 0.7]),
+        ([0.0, 1.0, 0.5], [-3e6, 4e6, 2.0]),
+        ([1e6, 1e6 + 1e-3], [1e6, 1e6]),
+        ([7.0, 7.0], [7.0, 7.0]),
+        ([0.0], [0.0]),
+        ([-1e300, 1e300], [3e38, -3e38]),
+        ([1.0, 2.0, 3.0, 4.0], [2.0, np.nan, np.inf, -np.inf]),
+        ([], []),
+    ],
+)
+def test_predicted_and_true_numbers_have_one_scale(
+    labels: list[float], values: list[float], drawn: list[Figure]
+) -> None:
+    plots.draw_numbers(np.array(values), np.array(labels))
+    (panel,) = drawn[0].axes
+    low, high = panel.get_xlim()
+    assert panel.get_ylim() == (low, high)
+    assert panel.get_aspect() == 1
+    (diagonal,) = panel.lines
+    assert np.asarray(diagonal.get_xydata()).tolist() == [[low, low], [high, high]]
+    assert [*panel.get_xticks()] == [*panel.get_yticks()]
+    # No point lies on the frame, and none that is not finite moves it.
+    shown = [each for pair in zip(labels, values, strict=True) if np.isfinite(pair).all() for each in pair]
+    assert all(low < each < high for each in shown)
+    assert len(set(shown)) < 2 or high - low <= 1.2 * (max(shown) - min(shown))
+
+
+@pytest.mark.slow
+def test_of_many_numbers_it_is_said_how_many_are_drawn(drawn: list[Figure], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "_POINTS", 50)
+    numbers = np.linspace(0, 1, 2_000)
+    assert plots.draw_numbers(numbers, numbers).title == "Predicted and true, 50 of 2,000 volumes"
+    assert len(drawn[0].axes[0].collections[0].get_offsets()) == 50
+    assert plots.draw_numbers(numbers[:50], numbers[:50]).title == "Predicted and true"

@@ -27,11 +27,12 @@ from tables_on_spark import EMBEDDED, SPARK, Tables, log_of
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, TableConflict, UnsupportedTable
+from engine.spark.jars import INTERPRETED
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.spark import convert_to_delta
 from nodes.spark.delta_transactions import DeltaTransactions
-from nodes.spark.session import table_name
+from nodes.spark.session import settings, table_name
 from nodes.table.commit import CHECKPOINT_INTERVAL, TASK_NOTE, CommitPart
 from nodes.table.log import actions, note_of
 from nodes.table.log_writer import Operation
@@ -180,6 +181,29 @@ def test_every_commit_is_delta_s_with_its_figures(tables: Tables, tmp_path: Path
     ]
     assert tokens == [[n] for n in range(1, len(tokens) + 1)], "each commit carries the fencing token of its writer"
     assert not any(a["dataChange"] for kind in ("add", "remove") for a in actions(Path(table.uri), 3, kind))
+
+
+def test_delta_s_work_on_its_log_compiles_no_code(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a conversion nor a commit does, also where the session's own queries may."""
+    conf, seen = tables.session.conf, list[dict[str, str | None]]()
+    usual: dict[str, str | None] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+    def watched(work: Any) -> Any:
+        def look(*given: Any) -> Any:
+            seen.append({name: conf.get(name) for name in usual})
+            return work(*given)
+
+        return look
+
+    monkeypatch.setattr(convert_to_delta, "sql", watched(convert_to_delta.sql))
+    monkeypatch.setattr(DeltaTransactions, "_operation_of", watched(DeltaTransactions._operation_of))
+    with settings(tables.ctx("t"), {name: str(value) for name, value in usual.items()}):
+        tables.fill(SPARK, shards(tmp_path / "p", 3))
+        tables.fill(SPARK, shards(tmp_path / "p", 3, 4))
+        assert {name: conf.get(name) for name in usual} == usual
+    assert seen == [INTERPRETED, INTERPRETED]
 
 
 def test_any_thread_may_commit(tables: Tables, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from store_fixtures import container_in
 from engine.errors import Cancelled, DataError, UsageError
 from engine.probes import StorageProbe, Timed, keep_probe, probes
 from engine.storage.objects import RemotePath
+from engine.text import number
 from engine.workspace import Workspace
 from nodes.storage_probe import target
 from nodes.storage_probe.measure import _epoch_there, probe_place
@@ -286,7 +287,12 @@ def test_the_report_and_the_kept_result_say_the_same(tmp_path: Path, workspace: 
     assert page.name == PAGE
     text = page.read_text()
     assert "<svg" in text
-    assert (tmp_path / PICTURE).read_text() in text
+    picture = (tmp_path / PICTURE).read_text()
+    assert picture in text
+    assert "A single read" in picture
+    for timed in (found.random_reads, found.sequential_reads, found.table_reads):
+        rates = (number(float(f"{rate:.3g}")) for rate in (timed.mb_s, timed.per_s))
+        assert ">{} MB in {} reads<".format(*rates) in picture
     for line in found.meaning():
         assert escape(line) in text
     assert StorageProbe.model_validate_json((tmp_path / JSON).read_text()) == found

@@ -24,7 +24,7 @@ from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.prediction.parts import Ledger
 from nodes.prediction.predictions_table import commit
-from nodes.prediction.table_folder import Standing, version_of
+from nodes.prediction.table_folder import ChosenTable, version_of
 from nodes.table.constraint_sql import Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
 from nodes.table.snapshot import open_table
@@ -231,7 +231,7 @@ def test_predictions_keep_the_constraints_of_their_table(tmp_path: Path) -> None
     def predict(name: str) -> None:
         ctx = context(tmp_path, name)
         ledger = Ledger(ctx.scratch / "prediction")
-        ledger.begin(name, lambda: Standing(version_of(root)))
+        ledger.begin(name, lambda: ChosenTable(version_of(root)))
         work(tmp_path, data, ledger)
         commit(root, ledger, [*ledger.done().values()], version_of(root), card(tmp_path), "digest", ctx)
 

@@ -22,8 +22,8 @@ from engine.document.plan import Choice
 from engine.errors import DataError, FileError, StaleInput
 from engine.observe.results import check_result, problem_with
 from engine.run.launch import prepare
+from engine.storage.hard_link import link_or_copy
 from engine.storage.io_errors import explain
-from engine.storage.place import link_or_copy
 from engine.store.runs import Run, RunStore
 from engine.workspace import Workspace
 from nodes.optimize_delta import optimize_delta

@@ -17,7 +17,7 @@ from volumes import rows_by_polars
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet
 from engine.errors import DataError, StaleInput
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.inspection.verify import check_data
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +23,11 @@ import voxelflow
 from engine.errors import DataError, TableConflict, UsageError
 from engine.run.reservations import Reservations
 from engine.storage import is_url, parse_url
+from engine.storage.find_place import place_at
+from engine.storage.local_place import LocalPlace
 from engine.storage.objects import RemotePath
-from engine.storage.place import LocalPlace, Place, RemotePlace, place_at
+from engine.storage.place import Place
+from engine.storage.remote_place import RemotePlace
 from engine.storage.reservation import Reservation
 from engine.storage.schemes import installed_places
 from engine.store.runs import RunStore
@@ -37,7 +40,6 @@ from nodes.table.commit import table_writer
 from nodes.table.log import LAST_CHECKPOINT, LOG
 from nodes.table.log_checkpoint import make_checkpoint
 from nodes.table.snapshot import load_delta, open_table
-from nodes.testing import table as laws
 from nodes.testing.place import PlaceConformance
 from nodes.testing.table import TableConformance
 
@@ -65,13 +67,18 @@ class TestShelfPlace(PlaceConformance):
 
 @pytest.mark.slow
 class TestTablesOnAShelf(TableConformance):
+    """As a package's author writes it who does nothing more: delta-rs is given copies."""
+
     @pytest.fixture
-    def folder(self, shelf: str, monkeypatch: pytest.MonkeyPatch) -> str:
-        """Let delta-rs read the tables back from the folder with their files."""
-        monkeypatch.setattr(laws, "DeltaTable", lambda url, **options: deltalake.DeltaTable(folder_of(url), **options))
-        write = deltalake.write_deltalake
-        monkeypatch.setattr(laws, "write_deltalake", lambda url, *rows, **how: write(folder_of(url), *rows, **how))
+    def folder(self, shelf: str) -> str:
         return shelf
+
+
+@pytest.mark.slow
+class TestTablesReadFromTheShelfItself(TestTablesOnAShelf):
+    @contextmanager
+    def opened_by_delta_rs(self, url: str) -> Iterator[str]:
+        yield str(folder_of(url))
 
 
 def test_a_package_makes_the_places_of_its_scheme(shelf: str) -> None:
@@ -93,7 +100,7 @@ def test_a_package_makes_the_places_of_its_scheme(shelf: str) -> None:
         ("bare://a/b", "the package shelf_package cannot open bare://a/b: it gave no Place but a str"),
         ("other://a/b", "other://a/b: Voxelflow does not read other:// addresses"),
         ("shelf://me:secret@mine/b", "a shelf:// address holds a user, a query or a fragment"),
-        ("shelf://mine/../b", "shelf://mine/../b is not the address of a place in object storage"),
+        ("shelf://mine/../b", "shelf://mine/../b names no place: a part of it is . or .."),
     ],
 )
 def test_an_address_that_names_no_place_is_refused(shelf: str, url: str, why: str) -> None:
@@ -118,8 +125,13 @@ def test_the_nodes_of_tables_run_there_and_what_cannot_is_refused_by_name(shelf:
         exactly(str(folder_of(url)), ids(0, 6), version)
     with pytest.raises(UsageError, match=f"InspectDataset reads local folders, and {url}"):
         inspect_dataset(packed, ctx=context(tmp_path, "inspect"))
-    with pytest.raises(UsageError, match="a table in object storage is not vacuumed"):
+    with pytest.raises(UsageError, match=f"the table {url} is not vacuumed: outside of a local folder") as vacuum:
         optimize_delta(packed, vacuum=True, ctx=context(tmp_path, "vacuum"))
+    assert vacuum.value.hint == "Set vacuum to false.", "delta-rs opens no table there, so its vacuum is no way out"
+    with pytest.raises(UsageError, match=f"the layout of the files of {url} is not looked into") as layout:
+        optimize_delta(packed, rewrite_layout=True, ctx=context(tmp_path, "layout"))
+    for refusal in (vacuum.value, layout.value):
+        assert "object storage" not in f"{refusal.message} {refusal.hint}"
     with pytest.raises(UsageError, match="a table in place lies in the Parquet folder"):
         parquet_to_delta(parts, table=url, mode="in_place", ctx=context(tmp_path, "in place"))
     with pytest.raises(UsageError, match="at shelf:// addresses, which an installed package brings"):

@@ -28,7 +28,7 @@ from delta_tables import (
 from waiting import wait_for_line
 
 from engine.declare.datasets import VolumeDelta
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table.snapshot import is_table, open_table

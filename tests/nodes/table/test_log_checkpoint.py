@@ -20,7 +20,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 
 from engine.declare.context import Transaction
 from engine.errors import DataError
-from engine.storage.place import LocalPlace
+from engine.storage.local_place import LocalPlace
 from engine.storage.table_lock import INTERNALS, WRITER_APP_ID
 from nodes.table import log_checkpoint
 from nodes.table.commit import TableWriter, table_writer

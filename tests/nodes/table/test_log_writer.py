@@ -22,7 +22,7 @@ from volumes import rows_by_polars, rows_by_pyarrow
 from engine.declare.context import Transaction
 from engine.errors import DataError, TableConflict, UnsupportedTable
 from engine.storage.files import temporary_beside
-from engine.storage.place import LocalPlace
+from engine.storage.local_place import LocalPlace
 from engine.storage.table_lock import INTERNALS
 from nodes.table import commit as delta_commit
 from nodes.table.commit import table_writer

@@ -27,7 +27,7 @@ from store_fixtures import upload_folder
 
 from engine.declare.datasets import Transform, VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, StaleInput, TableConflict, UsageError
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from nodes.inspect_dataset import inspect_dataset
 from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta

@@ -24,7 +24,7 @@ from volumes import rows_by_pyarrow
 from engine.declare.datasets import VolumeDelta
 from engine.declare.events import Event, Message
 from engine.errors import DataError
-from engine.storage.place import place_at
+from engine.storage.find_place import place_at
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.optimize_delta import optimize_delta

@@ -13,6 +13,7 @@ from engine.profiles.file import _FIELDS
 from engine.profiles.find import READY
 from engine.workspace import Workspace
 from ui.compute.form import (
+    CLUSTERS,
     PLACES,
     TITLES,
     Form,
@@ -67,7 +68,7 @@ def test_a_form_that_is_not_touched_changes_nothing(workspace: Workspace) -> Non
     price=st.none() | st.floats(0, 1e6),
     currency=st.sampled_from(["", "EUR"]),
     spot=st.booleans(),
-    units=st.tuples(st.none() | st.floats(0, 1e6), st.none() | st.floats(0, 1e6)),
+    units=st.tuples(*3 * [st.none() | st.floats(0, 1e6)]),
     limit=st.tuples(st.sampled_from(["", "3h", "1h30min"]), st.none() | st.floats(0.01, 1e6)),
 )
 def test_what_a_form_says_comes_back_as_the_same_form(
@@ -77,20 +78,23 @@ def test_what_a_form_says_comes_back_as_the_same_form(
     price: float | None,
     currency: str,
     spot: bool,
-    units: tuple[float | None, float | None],
+    units: tuple[float | None, float | None, float | None],
     limit: tuple[str, float | None],
 ) -> None:
     master = PLACES[place].master or PLACES[place].example
     form = Form("x", place, master or "local[*]", {"cores": cores}, memory.strip())
     form.price_per_hour, form.currency, form.spot = price, currency, spot
-    form.price_per_dbu, form.dbu_per_hour = units
+    form.price_per_dbu, form.dbu_per_hour, each = units
+    # Only a cluster has executors.
+    form.executor_dbu_per_hour = each = each if place in CLUSTERS else None
     form.stop_after, form.stop_at_cost = limit
     assert field_problems(fields_of(form)) == {}
     fields = {k: v for k, v in fields_of(form).items() if v is not None}
     back = form_of("x", Written(fields))
     assert (back.place, back.numbers["cores"], back.memory) == (place, cores, memory.strip())
     assert (back.price_per_hour, back.currency, back.spot) == (price, currency, spot)
-    assert (back.price_per_dbu, back.dbu_per_hour, back.stop_after, back.stop_at_cost) == (*units, *limit)
+    assert (back.price_per_dbu, back.dbu_per_hour, back.executor_dbu_per_hour) == (*units[:2], each)
+    assert (back.stop_after, back.stop_at_cost) == limit
     assert back.master == form.master
 
 

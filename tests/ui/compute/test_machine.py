@@ -83,11 +83,13 @@ def test_a_gpu_is_measured_too_and_what_is_old_is_forgotten(
         return SystemSample(values={"cpu_utilization_percentage": float(taken), **gpu})
 
     monkeypatch.setattr(SystemSampler, "sample", sample)
+    monkeypatch.setattr(SystemSampler, "gpu_problem", "it is away")
     monkeypatch.setattr(machine, "KEPT_S", 0.04)
     thread = begun(history)
     found = wait_until(lambda: s if (s := history.series()).get("cpu_utilization_percentage") and taken > 8 else {})
     end(thread, monkeypatch)
     assert found["gpu_0_utilization_percentage"].last == 42
+    assert history.gpu_problem == "it is away"
     cpu = found["cpu_utilization_percentage"]
     assert cpu.values[0] > 1
     assert cpu.steps[-1] - cpu.steps[0] <= 0.04
@@ -105,3 +107,29 @@ def test_what_a_container_does_not_say_is_left_out(monkeypatch: pytest.MonkeyPat
     ]
     cpu = {"cpu_utilization_percentage": Series([1.0], [40.0])}
     assert page._now(cpu) == [("CPU", "40%")]
+    # The first sample says nothing of traffic.
+    traffic = dict.fromkeys(("network_receive_megabytes", "network_transmit_megabytes"), Series([1.0], [3.0]))
+    assert page._now(cpu | traffic) == [("CPU", "40%")]
+
+
+def test_the_line_above_the_curves_has_gpus_and_traffic_as_they_are_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.boot_time", lambda: 1 / 0)
+    moments = [0.0, 2.0, 4.0]
+    series = {
+        "cpu_utilization_percentage": Series(moments, [1.0, 2.0, 40.0]),
+        "disk_read_megabytes": Series(moments, [0.0, 0.0, 25.0]),
+        "disk_write_megabytes": Series(moments, [0.0, 7.0, 7.0]),
+        "network_receive_megabytes": Series(moments, [0.0, 1.0, 2469.0]),
+        "network_transmit_megabytes": Series(moments, [0.0, 1.0, 1.5]),
+        "gpu_0_utilization_percentage": Series(moments, [0.0, 0.0, 97.0]),
+        "gpu_0_memory_usage_megabytes": Series(moments, [0.0, 0.0, 512.0]),
+    }
+    assert page._now(series) == [
+        ("CPU", "40%"),
+        ("GPU", "97%, 512 MB used"),
+        ("disk, MB/s", "12 read, 0 written"),
+        ("network, MB/s", "1,200 received, 0.25 sent"),
+    ]
+    # Slices of a GPU have no utilisation.
+    series["gpu_1_utilization_percentage"] = Series(moments, [0.0, 0.0, 3.0])
+    assert page._now(series)[1:3] == [("GPU 0", "97%, 512 MB used"), ("GPU 1", "3%")]

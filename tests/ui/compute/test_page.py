@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench_results import result, runs
+from pretended_benches import bench_result
 from streamlit.testing.v1 import AppTest
 from waiting import wait_until
 
@@ -16,6 +17,7 @@ import nodes
 from engine.bench.result import keep_result
 from engine.catalog import build_catalog
 from engine.prices import machine_table
+from engine.prices.dbu import dbu_table
 from engine.profiles import default_profile, find_profile
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
@@ -99,6 +101,29 @@ def test_a_profile_on_databricks_has_the_price_of_its_units_and_a_limit(app: Ope
     page.button(key="compute_save").click().run()
     changed = find_profile("bricks", workspace)
     assert (changed.dbu_per_hour, changed.stop_after_s, changed.stop_at_cost) == (2, None, 20)
+
+
+def test_a_cluster_on_databricks_has_a_driver_and_executors_of_other_types(app: Open, workspace: Workspace) -> None:
+    file = workspace.root / "profiles.toml"
+    file.write_text(
+        '[bricks]\nbackend = "spark"\nmaster = "databricks"\nmachine = "Standard_D4s_v5@eastus"\nprice_per_dbu = 0.3\n'
+    )
+    page = app("compute", profile="bricks")
+    assert not [n for n in page.number_input if n.key == "compute_draft_executor_dbu"], "all are of the driver's type"
+    page.selectbox(key="compute_draft_executor_machine").set_value("m5.4xlarge@us-east-1").run()
+    page.button(key="compute_save").click().run()
+    assert "how many units an hour of m5.4xlarge takes is not known" in html(page)
+    page.number_input(key="compute_draft_executor_dbu").set_value(4.0).run()
+    page.button(key="compute_save").click().run()
+    made = find_profile("bricks", workspace)
+    assert (made.executor_machine, made.executor_dbu_per_hour) == ("m5.4xlarge@us-east-1", 4.0)
+    page.selectbox(key="compute_draft_executor_machine").set_value("Standard_D16s_v5@eastus").run()
+    shown = page.number_input(key="compute_draft_executor_dbu")
+    assert shown.placeholder == f"{dbu_table()['standard_d16s_v5'].dbu_per_hour:g}"
+    # Where all are of one type again, nothing is left of it.
+    page.selectbox(key="compute_draft_executor_machine").set_value("").run()
+    page.button(key="compute_save").click().run()
+    assert "executor" not in file.read_text()
 
 
 def test_a_limit_of_cost_without_a_price_is_said_at_its_field(app: Open, workspace: Workspace) -> None:
@@ -355,7 +380,8 @@ def test_executors_of_a_cluster_have_a_machine_type_of_their_own(app: Open, work
     # A standalone cluster heeds no number of executors.
     file.write_text('[mine]\nbackend = "spark"\nmaster = "spark://h:7077"\nmachine = "m5.2xlarge"\n')
     said = "What an hour costs is not known: the profile mine does not say how many executors it has"
-    assert said in html(page.run())
+    page = app("compute", profile="mine")
+    assert said in html(page)
     assert "cannot start" not in html(page)
     page.number_input(key="compute_draft_stop_cost").set_value(5.0).run()
     assert "Runs with a limit of cost cannot start." in html(page)
@@ -428,6 +454,14 @@ def _tested(page: AppTest) -> AppTest:
     return page
 
 
+def test_what_is_missing_is_said_with_the_command_that_helps(app: Open, workspace: Workspace) -> None:
+    (workspace.root / "profiles.toml").write_text("[mine]\ngpus = 999\n")
+    page = app("compute", profile="mine")
+    page.button(key="compute_test").click().run()
+    wait_until(lambda: "1 thing missing of" in html(page.run()), details=lambda: html(page), pause_s=0.2)
+    assert "<code>nvidia-smi</code>" in html(page)
+
+
 def test_a_verdict_goes_once_the_profile_is_another(app: Open, workspace: Workspace) -> None:
     file = workspace.root / "profiles.toml"
     file.write_text("[mine]\ncores = 1\n")
@@ -482,6 +516,15 @@ def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspa
     choice = page.selectbox(key="advice_pipeline")
     assert (choice.value, choice.options[:2]) == ("quickstart", ["quickstart", "volumes-to-resnet"])
     assert "No machine was measured yet." in html(page)
+    # A price that is set beside it counts at once.
+    (workspace.root / "profiles.toml").write_text('default = "desk"\n[desk]\ncores = 2\nmachine = "m5.2xlarge"\n')
+    keep_result(workspace, bench_result("desk"))
+    shown = html(page.run())
+    assert "recommended" in shown
+    bargain = "name,cores,memory_gib,gpus,price_per_hour,currency\nbargain,16,64,0,0.0001,USD\n"
+    (workspace.root / "machines.csv").write_text(bargain)
+    assert "bargain" not in shown
+    assert "bargain" in html(page.run())
     choice.set_value("cross-validation").run()
     assert html(page).count("No prediction yet: the number and shape of its volumes are known once") == 1
     assert "Train on all but fold 1, Train on all but fold 2" in html(page)

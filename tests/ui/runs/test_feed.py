@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,10 @@ from stored_results import stored_result
 
 from engine.declare.datasets import Report
 from engine.declare.events import Artifact, Facts, Message, Metrics, RunStateChanged, SystemSample, TaskStateChanged
+from engine.document.identity import Identity
+from engine.document.plan import PLAN, Plan, PlannedTask, plan_text
+from engine.history.details import short_id
+from engine.profiles import local_profile
 from engine.store import reported
 from engine.store.runs import RunStore
 from engine.store.stretches import moves_of, worked
@@ -290,21 +293,40 @@ def _epochs(first: int, last: int, value: float) -> list[Metrics]:
     return out
 
 
+def _begin(
+    store: RunStore,
+    fingerprint: str,
+    extends: str = "",
+    *,
+    shared: str = "T/b",
+    forced: bool = False,
+    storage: Path | None = None,
+) -> str:
+    """A run whose node has begun work of this fingerprint, from the model at `extends`."""
+    task = PlannedTask(
+        node="t", node_type="T", version=1, title="", backend="embedded", params={}, inputs={},
+        identity=Identity(fingerprint=fingerprint, base="b", lineage="l", parts={}), action="run", reason="asked for",
+        forced=forced, shared=shared, out=f"{shared}/{fingerprint}",
+        extends={"out": Report(uri=extends)} if extends else {},
+    )  # fmt: skip
+    plan = Plan(pipeline="p", profile=local_profile(), storage=storage, tasks=(task,))
+    run_id = store.create_run("p", "{}", {}, "local", {PLAN: plan_text(plan, store.paths)})
+    store.set_tasks(run_id, [("t", "T", "")])
+    store.update_task(run_id, "t", fingerprint=fingerprint, attempt=1)
+    store.add_events(run_id, [TaskStateChanged(node="t", state="running")])
+    return run_id
+
+
 @pytest.fixture
-def longer(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def longer(store: RunStore) -> list[str]:
     """Three runs of a training: the second went on from the first after two epochs, the third from the second."""
-    ids, plans = [], {}
+    ids = []
     for at in range(3):
-        run_id = store.create_run("p", "{}", {}, "local")
-        made = stored_result(f"f{at}", base="b", node="t", run_id=run_id, outputs={"out": Report(uri=f"/model/{at}")})
-        before = {"out": Report(uri=f"/model/{at - 1}")} if at else {}
-        task = SimpleNamespace(node="t", extends=before, identity=SimpleNamespace(base="b"))
-        plans[run_id] = SimpleNamespace(tasks=[task])
-        store.results.put(made)
-        store.set_tasks(run_id, [("t", "T", "")])
-        store.add_events(run_id, [TaskStateChanged(node="t", state="running"), *_epochs(2 * at + 1, 2 * at + 2, at)])
+        run_id = _begin(store, f"f{at}", f"/model/{at - 1}" if at else "")
+        outputs = {"out": Report(uri=f"/model/{at}")}
+        store.results.put(stored_result(f"f{at}", base="b", node="t", run_id=run_id, outputs=outputs))
+        store.add_events(run_id, _epochs(2 * at + 1, 2 * at + 2, at))
         ids.append(run_id)
-    monkeypatch.setattr(feed_module, "read_plan", lambda workspace, run_id: plans.get(run_id))
     return ids
 
 
@@ -385,8 +407,144 @@ def test_epochs_that_are_still_to_be_read_are_not_said_to_be_missing(
     assert [run_id for _, run_id in beginnings(feed, {})] == [longer[1], longer[0]]
 
 
-def test_what_a_stopped_run_did_before_is_not_said_to_be_lost(store: RunStore, longer: list[str]) -> None:
-    """A run after it goes on from its checkpoint, and its figures are still there."""
+# --- a training that went on from what a stopped run has left ------------------------------------------
+
+
+def _loss_of(store: RunStore, run_id: str) -> tuple[list[float], list[float], dict[str, list[Beginning]]]:
+    feed = Feed(run_id)
+    feed.read(store)
+    loss = feed.metrics["t", "loss"]
+    return loss.steps, loss.values, feed.beginnings
+
+
+def test_the_curves_of_a_training_that_was_stopped_begin_those_of_the_one_that_went_on(store: RunStore) -> None:
+    first = _begin(store, "f")
+    # It was stopped amid its third epoch, a step behind its last checkpoint.
+    store.add_events(
+        first, [*_epochs(1, 2, 1.0), *(Metrics(node="t", step=5 + i, values={"step_loss": 1.0}) for i in (0, 1))]
+    )
+    second = _begin(store, "f")
+    store.add_events(second, [Metrics(node="t", step=6, values={"step_loss": 2.0})])
+    feed = Feed(second)
+    feed.read(store)
+    assert feed.metrics["t", "step_loss"].steps == [1, 2, 3, 4, 5, 6]
+    assert feed.metrics["t", "step_loss"].values == [1, 1, 1, 1, 1, 2], "what both have is that of the later one"
+    store.add_events(second, [Metrics(node="t", step=3, values={"loss": 2.0}), *_epochs(4, 4, 2.0)])
+    feed.read(store)
+    assert (feed.metrics["t", "loss"].steps, feed.metrics["t", "loss"].values) == ([1, 2, 3, 4], [1, 1, 2, 2])
+    assert feed.beginnings == {"t": [Beginning(first, {"loss": 2, "step_loss": 5})]}
+    assert beginnings(feed, {"t": "Train"}) == [
+        (f"Train, up to epoch 2: of run {short_id(first)}, which it went on from", first)
+    ]
+    # A third one, that begins where the second was stopped, has the curves of both.
+    third = _begin(store, "f")
+    store.add_events(third, _epochs(5, 6, 3.0))
+    assert _loss_of(store, third) == (
+        [1, 2, 3, 4, 5, 6],
+        [1, 1, 2, 2, 3, 3],
+        {"t": [Beginning(second, {"loss": 4, "step_loss": 8}), Beginning(first, {"loss": 2, "step_loss": 5})]},
+    )
+
+
+def test_curves_that_do_not_meet_are_not_joined(store: RunStore) -> None:
+    first = _begin(store, "f")
+    store.add_events(first, _epochs(1, 2, 1.0))
+    second = _begin(store, "f")
+    store.add_events(second, _epochs(4, 5, 2.0))  # its checkpoint was of an epoch that was not reported any more
+    steps, _, found = _loss_of(store, second)
+    assert (steps, found) == ([4, 5], {})
+    feed = Feed(second)
+    feed.read(store)
+    assert beginnings(feed, {}) == [("t: its curves lack epochs 1 to 3, which a run before it may have done.", None)]
+
+
+def test_curves_with_every_tenth_step_meet_ten_steps_apart(store: RunStore) -> None:
+    first = _begin(store, "f")
+    store.add_events(first, [Metrics(node="t", step=10 * i, values={"step_loss": 1.0}) for i in (1, 2, 3)])
+    second = _begin(store, "f")
+    store.add_events(second, [Metrics(node="t", step=40, values={"step_loss": 2.0})])
+    feed = Feed(second)
+    feed.read(store)
+    assert feed.metrics["t", "step_loss"].steps == [10, 20, 30, 40]
+    # Where they get fewer at the joint, it is its next step that says so.
+    third = _begin(store, "f")
+    store.add_events(third, [Metrics(node="t", step=100, values={"step_loss": 3.0})])
+    store.add_events(second, [Metrics(node="t", step=50, values={"step_loss": 2.0})])
+    feed = Feed(third)
+    feed.read(store)
+    assert feed.metrics["t", "step_loss"].steps == [100]
+    store.add_events(third, [Metrics(node="t", step=200, values={"step_loss": 3.0})])
+    feed.read(store)
+    assert feed.metrics["t", "step_loss"].steps == [10, 20, 30, 40, 50, 100, 200]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"fingerprint": "g"},
+        {"forced": True, "shared": "T/b-fresh"},
+        {"storage": Path("/mnt/shared/voxelflow")},
+    ],
+)
+def test_only_the_same_work_in_the_same_place_is_gone_on_from(store: RunStore, other: dict[str, Any]) -> None:
+    store.add_events(_begin(store, **{"fingerprint": "f", **other}), _epochs(1, 2, 1.0))
+    second = _begin(store, "f")
+    store.add_events(second, _epochs(3, 4, 2.0))
+    assert _loss_of(store, second)[::2] == ([3, 4], {})
+
+
+def test_a_later_run_begins_no_earlier_one(store: RunStore) -> None:
+    """It began anew, since what the earlier one had left was removed."""
+    first = _begin(store, "f")
+    store.add_events(first, _epochs(3, 4, 1.0))
+    second = _begin(store, "f")
+    store.add_events(second, _epochs(1, 2, 2.0))
+    assert _loss_of(store, first)[::2] == ([3, 4], {})
+
+
+def test_one_that_began_anew_although_another_was_stopped_has_its_own_curves(store: RunStore) -> None:
+    store.add_events(_begin(store, "f"), _epochs(1, 2, 1.0))
+    second = _begin(store, "f")
+    store.add_events(second, _epochs(1, 3, 2.0))
+    assert _loss_of(store, second) == ([1, 2, 3], [2, 2, 2], {})
+
+
+def test_a_training_that_was_stopped_had_itself_gone_on(store: RunStore, longer: list[str]) -> None:
+    """After six epochs of three runs, and one of a run that was stopped."""
+    stopped = _begin(store, "f3", "/model/2")
+    store.add_events(stopped, _epochs(7, 7, 3.0))
+    last = _begin(store, "f3", "/model/2")
+    store.add_events(last, _epochs(8, 8, 4.0))
+    steps, values, found = _loss_of(store, last)
+    assert (steps, values) == ([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 1, 1, 2, 2, 3, 4])
+    assert [each.run_id for each in found["t"]] == [stopped, *reversed(longer)]
+
+
+def test_the_run_whose_result_was_gone_on_from_had_been_stopped(store: RunStore) -> None:
+    stopped = _begin(store, "f0")
+    store.add_events(stopped, _epochs(1, 1, 0.0))
+    whole = _begin(store, "f0")
+    store.add_events(whole, _epochs(2, 2, 1.0))
+    outputs = {"out": Report(uri="/model/0")}
+    store.results.put(stored_result("f0", base="b", node="t", run_id=whole, outputs=outputs))
+    last = _begin(store, "f1", "/model/0")
+    store.add_events(last, _epochs(3, 3, 2.0))
+    steps, values, found = _loss_of(store, last)
+    assert (steps, values) == ([1, 2, 3], [0, 1, 2])
+    assert [each.run_id for each in found["t"]] == [whole, stopped]
+    # From the cache, too.
+    cached = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(cached, [("here", "T", "")])
+    store.update_task(cached, "here", state="cached", fingerprint="f0", outputs=outputs)
+    store.add_events(cached, [TaskStateChanged(node="here", state="cached")])
+    feed = Feed(cached)
+    feed.read(store)
+    assert feed.metrics["here", "loss"].values == [0, 1]
+    assert [each.run_id for each in feed.beginnings["here"]] == [stopped]
+
+
+def test_what_is_not_known_to_be_of_an_earlier_run_is_not_said_to_be_lost(store: RunStore, longer: list[str]) -> None:
+    """Its plan is gone."""
     run_id = store.create_run("p", "{}", {}, "local")
     store.set_tasks(run_id, [("t", "T", "")])
     store.add_events(run_id, [TaskStateChanged(node="t", state="running"), *_epochs(3, 4, 1.0)])

@@ -17,7 +17,6 @@ from engine.declare.datasets import Predictions, Report, Selection, TrainedModel
 from engine.history.details import read_details
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
-from nodes.prediction.few_files import ask
 from nodes.transforms.parameters import TransformParameters
 from ui.runs.outputs import (
     Made,
@@ -125,9 +124,15 @@ def test_the_code_for_a_model_does_the_transforms_of_its_training(tmp_path: Path
     np.save(file, np.random.default_rng(0).normal(500, 90, (8, 6, 7, 2)).astype(np.float32))
     code = model_code(model, str(file))
     assert "# Volumes as they are in their files, after " in code
-    done = forked_programs.run(code, training=True, timeout=300, cwd=tmp_path)
-    (answer,) = ask(Path(model.uri), [file]).answers
-    assert (done.returncode, done.stdout) == (0, f"{file} {answer.name} {dict(answer.scores)}\n"), done.stderr
+    command = (
+        "from pathlib import Path; from nodes.prediction.few_files import ask; "
+        f"(answer,) = ask(Path({model.uri!r}), [Path({str(file)!r})]).answers; "
+        "print(answer.file, answer.name, dict(answer.scores))"
+    )
+    both = forked_programs.run(f"{code}\n{command}", training=True, timeout=300, cwd=tmp_path)
+    shown, answered = both.stdout.splitlines()
+    assert (both.returncode, shown) == (0, answered), both.stderr
+    assert re.match(rf"{re.escape(str(file))} (no|yes) \{{'no': 0\.\d+, ", shown)
 
 
 @pytest.fixture

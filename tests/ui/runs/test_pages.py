@@ -17,9 +17,10 @@ from streamlit.testing.v1 import AppTest
 from waiting import has_ended, wait_until
 
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeSpec
-from engine.declare.events import Artifact, Message
+from engine.declare.events import Artifact, Message, Metrics
 from engine.document.pipeline import Node, Pipeline, PipelineParameter
 from engine.document.plan import PLAN
+from engine.run import launch
 from engine.store.runs import RunStore
 from engine.sweep.options import SweepOptions
 from engine.sweep.space import Space
@@ -301,6 +302,38 @@ def test_curves_are_smoothed_and_other_runs_laid_over(app: Open, runs, done: str
     specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
     assert all('"raw"' in s for s in specifications)
     assert all(f"{other[-6:]}: " in s for s in specifications)
+
+
+def test_curves_that_begin_with_those_of_a_stopped_run_say_so_on_each_page(
+    app: Open, runs, store: RunStore, done: str, probe_gate: Path
+) -> None:
+    document = pipeline(Node(id="a", type="Make", title="Maker", params={"text": "slow"}), name="demo")
+    stopped = runs.start(document)
+    runs.wait_for(stopped, "a", "running")
+    runs.train(stopped, "a", epochs=2)
+    launch.cancel(store, stopped)
+    assert runs.finish(stopped).state == "cancelled"
+    probe_gate.touch()
+    went_on, _ = runs.run(document)
+    later = [Metrics(node="a", step=step, values={"loss": 0.1, "val_loss": 0.2}) for step in (3, 4)]
+    steps = [Metrics(node="a", step=30 + i, values={"step_loss": 0.1}) for i in range(10)]
+    store.add_events(went_on.run_id, [*steps, *later])
+    runs.train(done, "a")
+
+    def links(page: AppTest) -> list[tuple[str, str]]:
+        html(page)
+        shown = [(link.proto.label, link.proto.query_string) for link in page.get("page_link")]
+        return [(re.sub(r"\\(.)", r"\1", label), query) for label, query in shown]  # as Markdown shows it
+
+    address = f"run={stopped}"
+    words = f"Maker, up to epoch 2: of run {stopped[-6:]}, which it went on from"
+    assert links(app("run", run=went_on.run_id)) == [(words, address)]
+    assert links(app("run", run=went_on.run_id, view="Metrics")) == [(words, address)]
+    page = app("run", run=done, view="Metrics")
+    assert links(page) == []
+    page.multiselect(key=f"over-{done}").set_value([went_on.run_id]).run()
+    assert links(page) == [(f"{went_on.run_id[-6:]}, {words}", address)]
+    assert any(f"{went_on.run_id[-6:]}: validation" in chart.proto.spec for chart in page.get("vega_lite_chart"))
 
 
 def test_curves_of_compared_runs_are_smoothed(app: Open, runs, done: str) -> None:

@@ -33,3 +33,10 @@ def test_nodes_are_named_as_on_the_canvas() -> None:
     # A document that this Voxelflow cannot read.
     shown = dict(_facts(some_run(document="{}", options=options, state="running"), []))
     assert shown["Part"] == "from n1, to gone"
+
+
+def test_what_a_run_took_and_has_cost_is_said_once() -> None:
+    priced = {"price_per_hour": 3600.0, "currency": "USD"}
+    shown = dict(_facts(some_run(options={**Estimated(5, 20).as_options(), **priced}), []))
+    assert (shown["Duration"], shown["Cost"]) == ("12 s", "12.00 USD at 3,600 USD an hour")
+    assert shown["Expected"] == "5.0 s to 20 s, 5.00 to 20.00 USD"

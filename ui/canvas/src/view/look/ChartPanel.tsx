@@ -19,7 +19,7 @@ export function ChartPanel({ dataset, panel }: { dataset: string; panel: PanelIn
         <ChoiceFields dataset={dataset} panel={panel.name} chosen={chosen} onChoose={setChosen} />
       </div>
       {asked.answer === null ? (
-        <Waiting asked={asked} />
+        <Waiting asked={asked} as="charts" />
       ) : (
         <div className="charts-room">
           <div className="charts">

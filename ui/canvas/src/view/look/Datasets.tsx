@@ -93,7 +93,7 @@ function Dataset({ dataset, row, onOpen }: DatasetProps) {
   const [volume, setVolume] = useState<Opened | null>(null);
   const [places, setPlaces] = useState<Places>({});
   const info = asked.answer;
-  if (info === null) return <Waiting asked={asked} />;
+  if (info === null) return <Waiting asked={asked} as="dataset" />;
   const panel = info.panels.find(({ name }) => name === chosen) ?? info.panels[0];
   const gallery = info.panels.find(({ kind }) => kind === 'gallery');
   const begun = row === null || !gallery ? null : { panel: gallery.name, items: [row], at: 0, channel: 0 };

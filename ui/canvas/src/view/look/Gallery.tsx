@@ -86,6 +86,7 @@ export function Volumes({ dataset, panel, place, onMove, onOpen, asked, choices 
       {asked.answer === null ? (
         <Waiting
           asked={asked}
+          as="gallery"
           onBack={
             place.offset > 0
               ? () => {

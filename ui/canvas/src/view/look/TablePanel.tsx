@@ -33,7 +33,7 @@ export function TablePanel({ dataset, panel, place, onMove, onRow, onOpen }: Pro
   const toFirst = () => {
     onMove({ offset: 0 });
   };
-  if (page === null) return <Waiting asked={asked} onBack={offset > 0 ? toFirst : undefined} />;
+  if (page === null) return <Waiting asked={asked} as="table" onBack={offset > 0 ? toFirst : undefined} />;
   const items = page.rows.flatMap(({ volume, cells: [id, label] }) =>
     volume === null ? [] : [{ row: volume, id: String(id), label: String(label ?? ''), note: '' }],
   );

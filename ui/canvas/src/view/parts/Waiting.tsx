@@ -3,14 +3,17 @@
 import type { ReactNode } from 'react';
 
 import type { Asked, Refusal } from './ask';
+import { Skeleton, type Awaited } from './Skeletons';
 
 interface Props<T> {
   asked: Asked<T>;
+  /** What it will be, whose outline is shown meanwhile. */
+  as: Awaited;
   /** Back to what could be shown, where that is another thing than what is asked for. */
   onBack?: (() => void) | undefined;
 }
 
-export function Waiting<T>({ asked, onBack }: Props<T>) {
+export function Waiting<T>({ asked, as, onBack }: Props<T>) {
   if (asked.problem)
     return (
       <Problem problem={asked.problem}>
@@ -24,12 +27,7 @@ export function Waiting<T>({ asked, onBack }: Props<T>) {
         )}
       </Problem>
     );
-  return (
-    <div className="skeleton-lines" role="status" aria-label="Loading">
-      <span className="skeleton skeleton-wide" />
-      <span className="skeleton skeleton-wide" />
-    </div>
-  );
+  return <Skeleton of={as} />;
 }
 
 export function Problem({ problem, children }: { problem: Refusal; children?: ReactNode }) {

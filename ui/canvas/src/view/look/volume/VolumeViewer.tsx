@@ -108,7 +108,21 @@ export function VolumeViewer({ dataset, panel, opened, onChange, onClose }: Prop
           }}
         />
       )}
-      {!loaded.volume && !loaded.problem && <div className="volume-stage" role="status" aria-label="Loading" />}
+      {!loaded.volume && !loaded.problem && <Coming />}
+    </div>
+  );
+}
+
+/** As large as the volume will be, with what stands beside it. */
+function Coming() {
+  return (
+    <div className="volume-body" role="status" aria-label="Loading">
+      <div className="volume-stage" />
+      <div className="volume-side">
+        <span className="skeleton skeleton-wide" />
+        <span className="skeleton skeleton-wide" />
+        <span className="skeleton" />
+      </div>
     </div>
   );
 }
