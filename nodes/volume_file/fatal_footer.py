@@ -7,7 +7,6 @@ least value is shorter than its type. Of a small table's 8,480 footer bits 30 do
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DataError
+from engine.storage.read_only_file import ReadOnlyFile
 from nodes.volume_file.plain_footer import is_plain, refuse_wrong_bounds
 from nodes.volume_file.thrift import Malformed
 
@@ -78,23 +78,10 @@ def _refuse(metadata: pq.FileMetaData) -> None:
                 raise pa.ArrowInvalid(f"the column {name} is of type {wanted} in the schema and {found} in a row group")
 
 
-class _NoPages(io.RawIOBase):
+class _NoPages(ReadOnlyFile):
     """A file of so many bytes, none of which can be read."""
 
-    _at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: _SIZE}[whence]
-        return self._at
+    length = _SIZE
 
     def read(self, size: int | None = -1) -> bytes:
         # An exception would say it better, but pyarrow never lets go of those that its threads meet: 8 kB a file.
