@@ -56,7 +56,7 @@ def run_before(store: RunStore, run: Run) -> Run | None:
 
 
 def tiles(tasks: Sequence[Task], before: Sequence[Task] = ()) -> list[Tile]:
-    """The figures that say most of what the run made, the last nodes' first, at most `MOST_TILES`.
+    """The main figures of what the run made, at most `MOST_TILES`: the last nodes' first, each node's together.
 
     Each is compared with the same figure of the same node in the run `before`.
     """
@@ -71,7 +71,8 @@ def tiles(tasks: Sequence[Task], before: Sequence[Task] = ()) -> list[Tile]:
                 out.append(
                     Tile(task.node, safe(task.title or task.node), name, value, earlier.get(task.node, {}).get(name))
                 )
-    return out[:MOST_TILES]
+    order = [task.node for task, _ in found]
+    return sorted(out[:MOST_TILES], key=lambda tile: order.index(tile.node))
 
 
 def leading_figures(tasks: Sequence[Task]) -> dict[str, float]:

@@ -26,6 +26,7 @@ from nodes.foreign_tables.tables import ForeignTable
 from nodes.inspection.archives import ArchiveCells
 from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads, listed_rows
 from nodes.volume_file.damage import FileCheck
+from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.pages import ChunkCheck
 from nodes.volume_file.stored_chunks import StoredChunk, stored_chunks
 
@@ -133,6 +134,7 @@ def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_group
             complete.append(has_sums or sums is not None)
         if problems:
             return FileCheck(tuple(dict.fromkeys(problems)), ((0, metadata.num_rows),))
+        refuse_fatal(metadata)
         found = _check_cells(parquet, complete, cells)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:

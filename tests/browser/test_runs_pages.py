@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from browser import SIZE
 from building import box, pipeline
+from canvas_page import box as box_of
 from canvas_page import eventually, seed
 from gated_nodes import Gate
 from playwright.sync_api import Locator, Page, expect
+from recorded_runs import Did, record
 from running import Runner
 from runs_page import RunsPage, curves
 from studio import StudioServer
@@ -247,6 +249,30 @@ def test_metrics_are_live_and_runs_are_compared(page: Page, runner: Runner, gate
     pages.button(f"Open {first.run_id[-6:]}").click()
     pages.shows("learning", "done")
     assert pages.run_id == first.run_id
+
+
+def test_two_runs_that_are_laid_over_another_are_both_in_sight(page: Page, studio: StudioServer) -> None:
+    store = RunStore(studio.workspace)
+    ids = [f"20251229-09{n}000-a1b2c{n}" for n in range(3)]
+    for n, run_id in enumerate(ids):
+        tasks = {"l": Did("cancelled", 0, 60, curves={"loss": lambda epoch: 1 / epoch}, epochs=4)}
+        record(store, run_id, learning(0.5), "cancelled", tasks, began=1_767_000_000 + 600 * n, took=60)
+    store.close()
+    RunsPage(page).open(ids[0], "Metrics")
+    picker = page.get_by_test_id("stMultiSelect")
+    chips = picker.locator("[data-tag-index]")
+    for count, run_id in enumerate(ids[1:], start=1):
+        picker.get_by_role("combobox").click()
+        page.get_by_role("option", name=re.compile(run_id[-6:])).click()
+        expect(chips).to_have_count(count)
+    page.keyboard.press("Escape")
+    for size in (SIZE, {"width": 800, "height": 600}):
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        eventually(
+            lambda: all(box_of(chip)["x"] >= box_of(picker)["x"] for chip in chips.all()),
+            lambda: f"{[box_of(chip) for chip in chips.all()]} in {box_of(picker)}",
+        )
+        assert box_of(picker)["x"] + box_of(picker)["width"] <= size["width"]
 
 
 def test_the_parts_of_a_run_open_as_fast_as_one_clicks(page: Page, runner: Runner) -> None:

@@ -29,7 +29,9 @@ from ui.compute.prices import show_prices
 from ui.compute.profile_form import DRAFT_FOR, EXAMPLE, begin_with, draw_form, forget_draft
 from ui.compute.sentences import with_commands
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
+from ui.runs.feed import Series
 from ui.runs.system import rates, system_charts
+from ui.runs.timeline import time_unit
 from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
 from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio
@@ -285,13 +287,19 @@ def _machine() -> None:
     if history.gpu_problem:
         st.html(tag("p", text(f"No GPU is measured: {history.gpu_problem}."), class_="vf-muted"))
     start = time.time()
+    unit, second = _unit_of_time(series, start)
     wanted = ("CPU", "Memory", "Disk", "Network", "GPU", "GPU memory")
-    charts = [c for c in system_charts(series, start, 60.0) if c.title in wanted]
+    charts = [c for c in system_charts(series, start, second) if c.title in wanted]
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="machine_charts") as grid:
         for chart in charts:
             with grid.cell():
                 key = f"machine-{chart.title}"
-                draw_curves(chart.title, chart.lines, "minutes from now", key=key, unit=chart.unit, bounds=chart.bounds)
+                draw_curves(chart.title, chart.lines, f"{unit} from now", key=key, unit=chart.unit, bounds=chart.bounds)
+
+
+def _unit_of_time(series: Mapping[str, Series], now: float) -> tuple[str, float]:
+    """The unit of the curves' axis, which grows with them, and how many seconds it has."""
+    return time_unit(now - min((measured.steps[0] for measured in series.values() if len(measured)), default=now))
 
 
 def _now(series: Mapping[str, Any]) -> list[tuple[str, str]]:

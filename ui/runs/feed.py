@@ -119,7 +119,7 @@ class Feed:
     _elsewhere: list[_Left] = field(default_factory=list)
     """What is still to be read of these runs."""
     _started: set[str] = field(default_factory=set)
-    """Nodes that began to work since it was last asked what they went on from."""
+    """Nodes that began to work, until they have figures and it is asked what they went on from."""
     _asked: set[str] = field(default_factory=set)
     """Nodes that were asked about."""
     _before: dict[str, list[_Before]] = field(default_factory=dict)
@@ -183,10 +183,12 @@ class Feed:
         """Find out which runs made the results of the nodes that were taken from the cache since the last time, and
         which runs those and the nodes at work went on from."""
         plans: dict[str, Plan | None] = {}  # of many nodes one plan is read once
-        for node in self._started - self._asked:
+        # Those without figures have no curves to begin, and may have been at work often, as what fails each time.
+        begun = self._started.intersection(node for node, _ in self.metrics)
+        for node in begun - self._asked:
             self._look_before(store, self.run_id, node, node, plans)
-        self._asked |= self._started
-        self._started.clear()
+        self._asked |= begun
+        self._started -= begun
         if not self._cached:
             return
         for made_by, nodes_there in made_elsewhere(store, self.run_id).items():
@@ -270,6 +272,7 @@ class Feed:
             case TaskStateChanged():
                 if event.state == "cached":
                     self._cached.add(node)
+                    self._started.discard(node)
                 else:
                     self._cached.discard(node)
                     if node in self._made_by:  # a resumed run: the node may work now

@@ -23,6 +23,8 @@ _SETS = {"val_": "validation", "validation_": "validation", "test_": "test", "tr
 _OTHERS = 50
 """Earlier runs that can be laid over."""
 _MOST_OVER = 4
+_OTHERS_WIDTH = 640
+"""Pixels: two of them stand beside each other, whatever became of them; of more, the last two are seen."""
 _SMOOTHEST = 0.95
 _FEW_EPOCHS = 10
 """What one looks at by epochs is few points, each of which counts: so many are not smoothed."""
@@ -291,7 +293,7 @@ def _others(details: Details) -> dict[str, Details]:
         format_func=lambda run_id: _label(runs[run_id]),
         max_selections=_MOST_OVER,
         placeholder="Lay other runs over these",
-        width=360,
+        width=_OTHERS_WIDTH,
     )
     return {short_id(run_id): read_details(studio().workspace, studio().store, run_id) for run_id in chosen}
 

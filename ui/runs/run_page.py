@@ -128,7 +128,7 @@ def _facts(run: Run, tasks: list[Task]) -> list[tuple[str, str]]:
     if compared := against_estimate(run):
         # What it took and has cost stands there already.
         out.append(("Expected", compared.removeprefix("expected: ").partition("; it took ")[0]))
-    elif expected := expected_text(run):
+    elif run.state != "done" and (expected := expected_text(run)):
         out.append(("Expected", expected.removeprefix("expected ")))
     if run.limit:
         out.append(("Limit", f"{run.limit.text(run.currency)}; at work for {duration(run.worked_s)}"))

@@ -63,7 +63,7 @@ def test_the_last_nodes_come_first_and_each_says_what_matters_most_first() -> No
     report = Report(uri="/r", figures={"auc": 0.7, "accuracy": 0.6, "model": "abc"})
     found = tiles([task("train", model=model(val_auc=0.9, val_accuracy=0.8)), task("judge", report=report)])
     assert [(t.node, t.name) for t in found] == [
-        ("judge", "auc"), ("train", "val_auc"), ("judge", "accuracy"), ("train", "val_accuracy"),
+        ("judge", "auc"), ("judge", "accuracy"), ("train", "val_auc"), ("train", "val_accuracy"),
     ]  # fmt: skip
 
 

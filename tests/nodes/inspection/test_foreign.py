@@ -23,6 +23,7 @@ from engine.errors import DataError, UnsupportedTable
 from nodes.foreign_tables.tables import find_table
 from nodes.inspection.damage import Checked
 from nodes.inspection.verify import check_data
+from nodes.volume_file.fatal_footer import refuse_fatal
 from tests.golden_rows import GOLDEN_ROWS
 
 UNKNOWN = "so a flipped bit in a value is not noticed"
@@ -371,3 +372,32 @@ def test_a_link_that_leads_in_a_circle_is_damage_and_the_rest_is_read(tmp_path: 
         "it cannot be read (Too many levels of symbolic links)",
     )
     assert found.unchecked == 12
+
+
+@pytest.mark.slow
+def test_a_footer_that_would_end_another_program_is_damage(tmp_path: Path) -> None:
+    """All rows can be decoded, and yet no program may ask pyarrow for a column's description."""
+    path = tmp_path / "t" / "rows.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": pa.array(range(12), pa.int32()), "image": rows()["image"]}), path)
+    whole = path.read_bytes()
+    footer, found = int.from_bytes(whole[-8:-4], "little"), 0
+    for bit in range(8 * (len(whole) - 8 - footer), 8 * (len(whole) - 8)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        try:
+            metadata = pq.read_metadata(io.BytesIO(data))
+            refuse_fatal(metadata)
+            continue
+        except (OSError, UnicodeDecodeError):
+            continue
+        except pa.ArrowException:
+            pass
+        path.write_bytes(data)
+        try:
+            damages = check(path.parent).damages
+        except DataError:  # what the node reads first of it does not fit
+            continue
+        assert [Path(damage.file).name for damage in damages] == ["rows.parquet"], bit
+        found += 1
+    assert found > 3

@@ -133,3 +133,10 @@ def test_the_line_above_the_curves_has_gpus_and_traffic_as_they_are_now(monkeypa
     # Slices of a GPU have no utilisation.
     series["gpu_1_utilization_percentage"] = Series(moments, [0.0, 0.0, 3.0])
     assert page._now(series)[1:3] == [("GPU 0", "97%, 512 MB used"), ("GPU 1", "3%")]
+
+
+@pytest.mark.parametrize(("first", "unit"), [(96.0, "seconds"), (-200.0, "minutes")])
+def test_the_axis_of_time_has_seconds_until_there_are_minutes(first: float, unit: str) -> None:
+    series = {"cpu_utilization_percentage": Series([first, 100.0], [1.0, 2.0]), "gpu_0_memory": Series()}
+    assert page._unit_of_time(series, 100.0)[0] == unit
+    assert page._unit_of_time({}, 100.0) == ("seconds", 1.0)

@@ -20,6 +20,7 @@ from engine.store import reported
 from engine.store.runs import RunStore
 from engine.store.stretches import moves_of, worked
 from ui.runs import feed as feed_module
+from ui.runs.earlier import Earlier, gone_on_from
 from ui.runs.feed import Beginning, Feed, Series
 from ui.runs.metrics import beginnings
 
@@ -491,6 +492,35 @@ def test_only_the_same_work_in_the_same_place_is_gone_on_from(store: RunStore, o
     second = _begin(store, "f")
     store.add_events(second, _epochs(3, 4, 2.0))
     assert _loss_of(store, second)[::2] == ([3, 4], {})
+
+
+def test_what_came_before_is_looked_for_once_and_only_for_what_has_figures(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversion that failed each time has many runs before, and no curve."""
+    first = _begin(store, "f")
+    store.add_events(first, _epochs(1, 2, 1.0))
+    second = _begin(store, "f")
+    asked: list[str] = []
+
+    def look(store: RunStore, run_id: str, node: str, plans: dict[str, Plan | None]) -> list[Earlier]:
+        asked.append(node)
+        return gone_on_from(store, run_id, node, plans)
+
+    monkeypatch.setattr(feed_module, "gone_on_from", look)
+    store.add_events(second, [TaskStateChanged(node="conversion", state="running")])
+    feed = Feed(second)
+    feed.read(store)
+    assert asked == []
+    for epoch in (3, 4):
+        store.add_events(second, _epochs(epoch, epoch, 2.0))
+        feed.read(store)
+        assert asked == ["t"]
+    assert feed.metrics["t", "loss"].steps == [1, 2, 3, 4]
+    # Also when it is at work once more.
+    store.add_events(second, [TaskStateChanged(node="t", state="running"), *_epochs(5, 5, 2.0)])
+    feed.read(store)
+    assert asked == ["t"]
 
 
 def test_a_later_run_begins_no_earlier_one(store: RunStore) -> None:

@@ -40,3 +40,9 @@ def test_what_a_run_took_and_has_cost_is_said_once() -> None:
     shown = dict(_facts(some_run(options={**Estimated(5, 20).as_options(), **priced}), []))
     assert (shown["Duration"], shown["Cost"]) == ("12 s", "12.00 USD at 3,600 USD an hour")
     assert shown["Expected"] == "5.0 s to 20 s, 5.00 to 20.00 USD"
+
+
+def test_nothing_is_expected_of_a_run_that_is_done() -> None:
+    options = Estimated(unknown=("train",)).as_options()
+    assert "Expected" in dict(_facts(some_run(options=options, state="running"), []))
+    assert "Expected" not in dict(_facts(some_run(options=options), []))
