@@ -38,6 +38,8 @@ from ui.studio_context import studio
 
 _ADDRESS = "profile"
 _SHOWN, _NOTE, _WRONG = "compute_shown", "compute_note", "compute_wrong"
+_DRAWN = "compute_drawn"
+"""Of which profile the page was drawn last: its name, or None of a new one."""
 _LOOK_S = 0.5
 _NEW = "compute_is_new"
 
@@ -52,15 +54,20 @@ def show() -> None:
         left, right = st.columns([1, 2.4], gap="large")
     with left:
         chosen = _list(listed, default)
-    with right:
+    shown = None if st.session_state.get(_NEW) else chosen
+    # Of another profile nothing stays, where Streamlit leaves it until all of the page is drawn; of the same one all
+    # that is alike does, with the focus and what is being typed.
+    another = st.session_state.get(_DRAWN, shown) != shown
+    st.session_state[_DRAWN] = shown
+    with right, st.empty().container() if another else st.container():
         if (broken := unreadable(workspace)) is not None:
             show_error(broken)
         elif st.session_state.get(_NEW):
             _edit(None, None, names, default)
         else:
             _edit(chosen, next((p for p in listed if p.name == chosen), None), names, default)
-    shown = chosen if not st.session_state.get(_NEW) else default
-    show_advice(next((item.profile for item in listed if item.name == shown), None))
+    advised = default if shown is None else shown
+    show_advice(next((item.profile for item in listed if item.name == advised), None))
     show_prices()
     show_benchmarks()
     st.html(heading("This machine"))
@@ -134,13 +141,17 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
     st.html(tag("div", tag("h1", text(name or "New profile")), class_="vf-title"))
     if name is None:
         start = begin_with(start, names)
-    if item is not None and item.problem is not None:
-        show_error(item.problem)
-    if note := st.session_state.pop(_NOTE, None):
-        st.html(notice("info", note))
+    # A place of their own, here and below the buttons: what comes after would move by one when they go, and be there
+    # twice until all of the page is drawn.
+    with st.empty().container():
+        if item is not None and item.problem is not None:
+            show_error(item.problem)
+        if note := st.session_state.pop(_NOTE, None):
+            st.html(notice("info", note))
     wrong = st.session_state.pop(_WRONG, {})
     form = draw_form(start, name, item.profile if item else None, wrong)
     pressed = _buttons(name, form, start, ready, default, usable=item is not None and item.profile is not None)
+    refused = st.empty()
     try:
         if pressed == "save":
             _save(form, name, ready, written, revision)
@@ -158,7 +169,8 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
             # It belongs at the field, which is drawn already.
             st.session_state[_WRONG] = {field: problem}
             st.rerun()
-        show_error(error)
+        with refused.container():
+            show_error(error)
     if name is not None:
         test = _tests.newest(name, workspace)
         st.fragment(_test, run_every=_LOOK_S if test is not None and test.running else None)(name)
@@ -233,8 +245,11 @@ def _test(name: str) -> None:
             st.html(tag("span", "Looks whether everything is there. For Spark it starts a session.", class_="vf-muted"))
         elif running:
             st.html(tag("span", text(test.doing or "Testing"), class_="vf-muted"))
-    if running != st.session_state.setdefault(_SHOWN, running) and not is_request_waiting():
-        st.session_state[_SHOWN] = running
+    of, was_running = st.session_state.get(_SHOWN, ("", False))
+    if of != name:
+        st.session_state[_SHOWN] = (name, running)  # the page has been drawn for this profile, at its pace
+    elif running != was_running and not is_request_waiting():
+        st.session_state[_SHOWN] = (name, running)
         st.rerun()  # the pace changes
     if test is None:
         return
