@@ -1,6 +1,6 @@
 """Temporary folders that do not stay when the process that made them is killed.
 
-Each is locked as long as its owner lives. Whoever makes one removes those of this machine that nobody holds any more.
+Each is locked while its owner runs. Making one removes those of this machine that are locked no more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def make_folder() -> tuple[Path, Callable[[], None]]:
 
 
 def _is_ours(lock: int) -> bool:
-    """Whether the folder is locked now, or cannot be: then nobody else can lock it to remove it."""
+    """Whether the folder is locked now, or cannot be: then no other process can lock it to remove it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

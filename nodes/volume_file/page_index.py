@@ -66,7 +66,7 @@ _HEADER_BYTES = 256
 """Read for a page header at first; one with statistics may need more."""
 _READ_BYTES = 1 << 20
 _MANY_GROUPS = 5
-"""With so many row groups pyarrow finds what is odd sooner. Of statistics nobody asks here."""
+"""With so many row groups pyarrow finds what is odd sooner. Statistics are not read here."""
 NO_CHECKSUM = -1
 
 

@@ -159,7 +159,7 @@ def _parallel(canvas: StudioPage) -> Locator:
 
 
 def _result(canvas: StudioPage) -> Locator:
-    """The panel that comes when a run ends while somebody looks."""
+    """The panel at the end of a run that was followed in the editor."""
     end = begin_again(canvas.studio.workspace)
     canvas.ready()
     canvas.expect_state("train", "running")
@@ -246,7 +246,7 @@ LOOKS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_utc() -> Iterator[None]:
-    """The studio's clock, which stands in pictures that are drawn there, before the studio starts."""
+    """Set the studio's time zone before it starts: pictures drawn there show times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "UTC")
         yield

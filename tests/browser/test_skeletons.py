@@ -1,4 +1,4 @@
-"""What stands in the place of what is on its way: as large as that will be, so that nothing moves when it comes."""
+"""Content that is loading has a placeholder of its size, so that nothing moves when it arrives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def held(page: Page, address: re.Pattern[str]) -> Iterator[None]:
 
 
 def same(one: Locator, place: dict[str, float]) -> None:
-    """Wait until it lies at the place that another thing had, and is as large."""
+    """Wait until it has the position and the size of the other element."""
     eventually(
         lambda: all(abs(box(one)[side] - place[side]) <= 1 for side in place),  # type: ignore[literal-required]
         lambda: f"{box(one)} and not {place}",

@@ -39,7 +39,7 @@ from ui.studio_context import studio
 _ADDRESS = "profile"
 _SHOWN, _NOTE, _WRONG = "compute_shown", "compute_note", "compute_wrong"
 _DRAWN = "compute_drawn"
-"""Of which profile the page was drawn last: its name, or None of a new one."""
+"""Of which profile the page was drawn last (its name, or None of a new one), and in which of two places."""
 _LOOK_S = 0.5
 _NEW = "compute_is_new"
 
@@ -55,11 +55,14 @@ def show() -> None:
     with left:
         chosen = _list(listed, default)
     shown = None if st.session_state.get(_NEW) else chosen
-    # Of another profile nothing stays, where Streamlit leaves it until all of the page is drawn; of the same one all
-    # that is alike does, with the focus and what is being typed.
-    another = st.session_state.get(_DRAWN, shown) != shown
-    st.session_state[_DRAWN] = shown
-    with right, st.empty().container() if another else st.container():
+    # Another profile is drawn in another place, so that the one before is removed at once: Streamlit keeps old elements
+    # until the whole page is drawn, and a new container takes over the elements of the one in its place.
+    before, turn = st.session_state.get(_DRAWN, (shown, 0))
+    turn = turn if before == shown else 1 - turn
+    with right:
+        places = [st.container() if number == turn else st.empty() for number in range(2)]
+    st.session_state[_DRAWN] = (shown, turn)
+    with places[turn]:
         if (broken := unreadable(workspace)) is not None:
             show_error(broken)
         elif st.session_state.get(_NEW):
@@ -230,6 +233,8 @@ _tests = ProfileTests()
 
 
 def _test(name: str) -> None:
+    if st.session_state.get(_DRAWN, (name, 0))[0] != name:
+        return  # by the timer of a profile that is shown no more: what it drew goes
     workspace = studio().workspace
     test = _tests.newest(name, workspace)
     running = test is not None and test.running

@@ -17,8 +17,8 @@ _MOST = 50
 
 @dataclass(frozen=True)
 class Earlier:
-    """A node of an earlier run. `stopped`: it may have left half-done work to go on from, but nobody noted whether
-    that was still there; else it made the result that was gone on from."""
+    """A node of an earlier run. `stopped`: it may have left unfinished work to continue, but whether that was still
+    there was not recorded; else it made the result that was continued."""
 
     run_id: str
     node: str

@@ -198,7 +198,7 @@ def test_a_model_is_trained_and_asked_in_the_cluster_and_a_cancel_leaves_no_appl
 def test_a_cancelled_run_that_waits_for_a_place_leaves_no_application(
     cluster: YarnCluster, workspace: Workspace, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that a full cluster has not begun: nobody would ever end it."""
+    """One that a full cluster has not started: it would never be ended."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.configuration))
     profile = cluster.profile_toml(spark_yarn_tags="theirs", spark_executor_instances="1")
     (workspace.root / "profiles.toml").write_text(profile)

@@ -19,7 +19,7 @@ def test_a_file_that_is_to_be_read_is_brought_into_the_cache_without_being_opene
     will_read(tmp_path / "a")
     assert asked == [(0, 0, os.POSIX_FADV_WILLNEED)]
     assert len(os.listdir("/proc/self/fd")) == before
-    will_read(tmp_path / "none")  # whoever reads it says that it is gone
+    will_read(tmp_path / "none")  # the reader reports that it is gone
     assert len(asked) == 1
 
 

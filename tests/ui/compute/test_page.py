@@ -528,3 +528,24 @@ def test_a_training_is_advised_on_or_the_reason_is_given_once(app: Open, workspa
     choice.set_value("cross-validation").run()
     assert html(page).count("No prediction yet: the number and shape of its volumes are known once") == 1
     assert "Train on all but fold 1, Train on all but fold 2" in html(page)
+
+
+def test_another_profile_is_drawn_in_another_place(app: Open, workspace: Workspace) -> None:
+    """Streamlit would leave the elements of the one before in the page until all of it is drawn."""
+    (workspace.root / "profiles.toml").write_text("[mine]\ncores = 1\n")
+    page = app("compute", profile="mine")
+
+    def place() -> int:
+        """Which of the two places in the right column has the profile's elements."""
+        right = page.columns[1]
+        (found,) = [number for number, slot in right.children.items() if len(getattr(slot, "children", ()))]
+        return found
+
+    first = place()
+    assert place() == first
+    page.number_input(key="compute_draft_cores").set_value(2).run()
+    assert place() == first
+    page.button(key="compute_new").click().run()
+    assert place() != first
+    page.button(key="compute_open_mine").click().run()
+    assert place() == first
