@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.bench.options import BenchOptions
     from engine.bench.result import BenchResult
     from engine.catalog import Catalog
-    from engine.cli.session import Asked, CheckedData
+    from engine.cli.node_work import Asked, CheckedData
     from engine.declare.appearance import Category, Colour
     from engine.declare.check_context import CheckContext, Look
     from engine.declare.context import TaskContext
@@ -364,11 +364,13 @@ def _prepare_views() -> None:
 
 def main() -> None:
     """The `voxelflow` command."""
+    from engine.processes.pandas_when_wanted import import_pandas_when_wanted
     from engine.processes.system import QuickExit
 
     leave = QuickExit()
+    import_pandas_when_wanted()
     from engine.cli import main as command
-    from engine.cli.session import NodeWork
+    from engine.cli.node_work import NodeWork
 
     work = NodeWork(_ask_model, _check_data, _probe_storage, _run_bench, _write_bench_page, _open_view, _prepare_views)
     sys.exit(leave.with_status(command(catalog, _studio, work)))

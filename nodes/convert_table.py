@@ -20,7 +20,7 @@ from nodes.foreign_tables.table_parameters import TableParameters
     category="Conversion",
     icon="binary",
     keywords=("nested lists", "petastorm", "unischema", "NdarrayCodec", "hugging face", "arrays", "existing table"),
-    imports=("pandas", "nodes.foreign_tables.rows"),
+    imports=("engine.processes.pyarrow_without_pandas", "nodes.foreign_tables.rows"),
 )
 def convert_table(*, parameters: TableParameters, ctx: TaskContext) -> VolumeParquet:
     """Convert a table of another program, whose volumes are nested lists or petastorm's arrays, into Parquet files.

@@ -57,7 +57,7 @@ _ROW_BYTES = 140
     category="Conversion",
     icon="scissors",
     keywords=("patches", "crop", "tile", "slice", "window", "cube", "seismic", "segy", "facies", "horizon", "stride"),
-    imports=("pandas", "nodes.cutting.cut"),
+    imports=("engine.processes.pyarrow_without_pandas", "nodes.cutting.cut"),
 )
 def cut_volumes(files: VolumeFiles, *, parameters: CutParameters, ctx: TaskContext) -> VolumeParquet:
     """Cut large volumes into many patches of one size, with labels and places, in few Parquet files.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     category="Sources",
     icon="table-2",
     keywords=("existing table", "databricks", "spark", "lakehouse"),
-    imports=("deltalake", "nodes.table.snapshot"),
+    imports=("engine.processes.pyarrow_without_pandas", "deltalake", "nodes.table.snapshot"),
     uses_all_cores=False,
     anywhere="only names files",
 )

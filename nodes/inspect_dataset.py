@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     category="Dataset",
     icon="scan-search",
     keywords=("histogram", "statistics", "class balance", "data quality", "checksum", "profile"),
-    imports=("numpy", "pyarrow.parquet"),
+    imports=("engine.processes.pyarrow_without_pandas", "numpy", "pyarrow.parquet"),
 )
 def inspect_dataset(
     dataset: VolumeDelta | VolumeParquet,

@@ -53,7 +53,7 @@ _ROW_BYTES = 100
     category="Conversion",
     icon="package",
     keywords=("convert", "npy", "pack", "small files", "petastorm", "quarantine"),
-    imports=("pandas", "nodes.conversion.convert"),
+    imports=("engine.processes.pyarrow_without_pandas", "nodes.conversion.convert"),
 )
 def numpy_to_parquet(
     files: VolumeFiles,

@@ -56,7 +56,7 @@ class OptimizeParameters:
     category="Tables",
     icon="shrink",
     keywords=("compact", "vacuum", "small files", "clean up"),
-    imports=("pandas", "nodes.table.compaction"),
+    imports=("engine.processes.pyarrow_without_pandas", "nodes.table.compaction"),
     mutates="table",
 )
 def optimize_delta(

@@ -37,7 +37,7 @@ _SOON_READ = 32_000_000
     category="Sources",
     icon="file-box",
     keywords=("existing files", "parquet"),
-    imports=("pyarrow.parquet",),
+    imports=("engine.processes.pyarrow_without_pandas", "pyarrow.parquet"),
     anywhere="only names files, and reads their ids and labels",
 )
 def parquet_folder(

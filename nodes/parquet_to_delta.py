@@ -57,7 +57,7 @@ class TableParameters:
     category="Tables",
     icon="database",
     keywords=("delta lake", "ingest", "import", "append", "merge", "upsert"),
-    imports=("pandas", "nodes.table.ingest"),
+    imports=("engine.processes.pyarrow_without_pandas", "nodes.table.ingest"),
 )
 def parquet_to_delta(
     parquet: VolumeParquet,

@@ -18,7 +18,7 @@ from nodes.storage_probe.parameters import Epoch, ProbeParameters
     category="Utilities",
     icon="hard-drive",
     keywords=("benchmark", "throughput", "disk", "latency", "bandwidth"),
-    imports=("numpy", "pyarrow.parquet"),
+    imports=("engine.processes.pyarrow_without_pandas", "numpy", "pyarrow.parquet"),
     anywhere="measures from the machine that it runs on",
 )
 def probe_storage(

@@ -44,7 +44,7 @@ _FLUSH_S = 5.0
     category="Sources",
     icon="wand-sparkles",
     keywords=("example data", "generate", "demo", "simulate"),
-    imports=("numpy", "pyarrow"),
+    imports=("engine.processes.pyarrow_without_pandas", "numpy", "pyarrow"),
     anywhere="makes its files where the others read them",
 )
 def synthetic_volumes(

@@ -56,7 +56,7 @@ _EXAMPLES = 3
         "preprocessing",
         "own function",
     ),
-    imports=("numpy", "pyarrow.parquet"),
+    imports=("engine.processes.pyarrow_without_pandas", "numpy", "pyarrow.parquet"),
     uses_all_cores=False,
 )
 def transform_volumes(

@@ -58,7 +58,7 @@ FormatName = Literal[
         "seismic",
         "segy",
     ),
-    imports=("numpy", "pyarrow.compute"),
+    imports=("engine.processes.pyarrow_without_pandas", "numpy", "pyarrow.compute"),
     uses_all_cores=False,
     anywhere="only names files",
 )

@@ -397,8 +397,7 @@ def recommend(estimates: Sequence[Estimate], within_s: float | None = None) -> E
     if not in_time:
         return min(priced, key=lambda e: e.seconds, default=None)
     # Prices in several currencies are not compared.
-    usual = usual_currency(in_time)
-    comparable = [e for e in in_time if e.machine.currency == usual]
+    comparable = in_currency(in_time, usual_currency(in_time))
     cheapest = min(e.cost or 0.0 for e in comparable)
     near = [e for e in comparable if (e.cost or 0.0) <= cheapest * (1 + NEARLY)]
     # Of those that are as fast, the cheapest again.
@@ -407,8 +406,14 @@ def recommend(estimates: Sequence[Estimate], within_s: float | None = None) -> E
 
 def usual_currency(estimates: Iterable[Estimate]) -> str:
     """That of most costs; "" where there are none, or most prices name none."""
-    currencies = [e.machine.currency for e in estimates if e.cost is not None]
+    # What costs nothing does so in any.
+    currencies = [e.machine.currency for e in estimates if e.cost]
     return max(dict.fromkeys(currencies), key=currencies.count, default="")
+
+
+def in_currency(estimates: Iterable[Estimate], currency: str) -> list[Estimate]:
+    """Those whose cost is in that currency, or is 0: costs in different ones are not compared."""
+    return [e for e in estimates if e.cost is not None and (e.machine.currency == currency or not e.cost)]
 
 
 def frontier(estimates: Iterable[Estimate]) -> list[Estimate]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 from typing import Any
 
-from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, table_in_place, usual_currency
+from engine.advisor.advice import NEARLY, Advice, Estimate, frontier, in_currency, table_in_place, usual_currency
 from engine.advisor.storage_cost import as_json as storage_as_json
 from engine.text import duration, money_between, number, plural, size
 
@@ -82,10 +82,9 @@ def chosen_few(advice: Advice, most: int = SHOWN) -> list[Estimate]:
 
 
 def _comparable(advice: Advice, estimates: Iterable[Estimate]) -> list[Estimate]:
-    """Those with a cost in the currency of the recommended one: costs in different currencies are not compared."""
-    best, priced = advice.recommended, [e for e in estimates if e.cost is not None]
-    currency = usual_currency(priced) if best is None else best.machine.currency
-    return [e for e in priced if e.machine.currency == currency]
+    """Those with a cost in the currency of the recommended one."""
+    best, known = advice.recommended, list(estimates)
+    return in_currency(known, best.machine.currency if best is not None and best.cost else usual_currency(known))
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -107,6 +106,7 @@ def _of_machines(advice: Advice) -> str:
     else:
         text = f"About {duration(own.seconds)} ({span(own)}){_for_cost(own)}, limited by {_BOUND[own.bound]}"
         left = left_out(advice)
+        left += ["waiting for volumes, which was not measured"] if advice.assumed_input else []
     if own.source:
         text += f", {source_of(own)}"
     text += "."
@@ -143,6 +143,8 @@ def reasons(advice: Advice) -> list[str]:
     if best.bound == "input":
         share = 1 - best.compute_s / best.step_s
         out.append(f"It waits for volumes {share:.0%} of the time.")
+    elif advice.assumed_input:
+        out.append("Whether it waits for volumes was not measured: it is taken to be limited by computing.")
     elif best.input_s:
         out.append(
             f"It is limited by computing: volumes come {number(round(best.compute_s / best.input_s, 1))} times as fast"
@@ -163,13 +165,22 @@ def _by_cost(advice: Advice, best: Estimate) -> str:
     within = advice.within_s
     priced = _comparable(advice, advice.estimates)
     in_time = [e for e in priced if not _is_late(e, within)]
+    among = _with_a_price(advice, priced)
     for those, which in ((priced, ""), (in_time, f" of those that are done in {duration(within or 0.0)}")):
         cheapest = min((e.cost or 0.0 for e in those), default=0.0)
         if (best.cost or 0.0) <= cheapest:
-            return f"is the cheapest{which}:"
+            return f"is the cheapest{among}{which}:"
         if (best.cost or 0.0) <= cheapest * (1 + NEARLY):
-            return f"is nearly as cheap as the cheapest{which}, and faster:"
+            return f"is nearly as cheap as the cheapest{among}{which}, and faster:"
     return "costs"
+
+
+def _with_a_price(advice: Advice, priced: Sequence[Estimate]) -> str:
+    """` with a known price` where the profile's own machine has none; ` with a price in USD` where it has another."""
+    own = advice.own
+    if own is None or not own.fits or any(e is own for e in priced):
+        return ""
+    return " with a known price" if own.cost is None else f" with a price in {usual_currency(priced) or 'no currency'}"
 
 
 def changes(advice: Advice) -> list[str]:

@@ -324,7 +324,7 @@ def price_of(profile: Profile, workspace: Workspace) -> tuple[HourPrice | None, 
             date = min(found.date, also.date)
             sources = dict.fromkeys(filter(None, (found.source, also.source)))
             found = replace(found, date=date, source=" and ".join(sources))
-        found = replace(found, of=profile.machines_text + " on the spot market" * profile.spot)
+        found = replace(found, of=profile.counted_text)
     units = profile.units_of(executors or 0) or 0.0
     return replace(found, units=units, unit_price=profile.price_per_dbu, machines=machines), ""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -252,7 +253,7 @@ class BenchResult(_Frozen):
     @property
     def measured(self) -> tuple[BenchRow, ...]:
         """The rows that have figures; a configuration that was measured several times has as many."""
-        return tuple(row for row in self.rows if row.outcome == "measured" and row.samples_per_s > 0)
+        return tuple(r for r in self.rows if r.outcome == "measured" and 0 < r.samples_per_s < math.inf)
 
     @property
     def typical(self) -> tuple[BenchRow, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from engine.bench.compare import Comparison, Point, Stalls, busy_cores, others_share
@@ -42,7 +43,8 @@ def compared_rows(comparison: Comparison, points: Sequence[Point] | None = None)
             duration(point.seconds),
             f"{point.time_ratio:.2f}",
             "" if point.cost is None else money(point.cost, comparison.currency),
-            "" if point.cost_ratio is None else f"{point.cost_ratio:.2f}",
+            # Beside one that costs nothing there is no ratio.
+            "" if point.cost_ratio is None or math.isinf(point.cost_ratio) else f"{point.cost_ratio:.2f}",
             point.bound,
             "efficient" if point.efficient else "",
         )
@@ -60,19 +62,22 @@ def meaning(comparison: Comparison) -> list[str]:
     machines = comparison.machines
     if not machines:
         return ["Nothing was measured that could be compared."]
-    fastest, what = machines[0], f"an epoch of {comparison.volumes:,} volumes"
+    fastest, what = machines[0], f"an epoch of {plural(comparison.volumes, 'volumes')}"
     which = " is the fastest" if len(machines) > 1 else ""
     out = [f"{fastest.result.name}{which}: {what} takes {duration(fastest.seconds)}{_cost(fastest, comparison)}."]
     priced = [point for point in machines if point.cost is not None]
-    if priced and len(machines) > 1:
-        cheapest = min(priced, key=lambda point: point.cost or 0.0)
-        if cheapest is not fastest:
-            out.append(
-                f"{cheapest.result.name} is the cheapest: {duration(cheapest.seconds)}{_cost(cheapest, comparison)}."
-            )
-    unknown = [point.result.name for point in machines if point.cost is None]
-    if unknown:
-        out.append(f"No price to compare is known of {', '.join(unknown)}.")
+    cheapest = min(priced, key=lambda point: point.cost or 0.0, default=fastest)
+    if cheapest is not fastest:
+        # Of one price alone nothing can be said.
+        best = " is the cheapest" + " of those with a price to compare" * (len(priced) < len(machines))
+        takes = f"{best}: it takes" if len(priced) > 1 else " takes"
+        out.append(f"{cheapest.result.name}{takes} {duration(cheapest.seconds)}{_cost(cheapest, comparison)}.")
+    unknown = [point.result for point in machines if point.cost is None]
+    if unpriced := [found.name for found in unknown if found.price_per_hour is None]:
+        out.append(f"No price is known of {', '.join(unpriced)}.")
+    if others := [f"{r.name} ({r.currency or 'none given'})" for r in unknown if r.price_per_hour is not None]:
+        ours = f"in {comparison.currency}" if comparison.currency else "where no currency is given"
+        out.append(f"Costs are compared {ours} alone: not of {', '.join(others)}.")
     if comparison.left_out:
         kind = comparison.input
         out.append(f"Not compared, as not measured with {kind} input: {', '.join(comparison.left_out)}.")

@@ -1,6 +1,7 @@
 """The `voxelflow` command. Takes what needs nodes or ui as arguments: the engine knows neither.
 
     command      the verbs, `studio`, and what every error becomes
+    node_work    what commands have nodes and ui do
     session      what the verbs share: workspace, catalogue, run store, options
     following    a run from its start to its end: Ctrl-C, the wait for MLflow, the result
     views, live  the ways to show a run that is being followed: lines, JSON lines, a terminal
@@ -24,7 +25,7 @@ from engine.errors import VoxelflowError
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from engine.cli.session import NodeWork, StartStudio
+    from engine.cli.node_work import NodeWork, StartStudio
 
 MakeCatalog = Callable[[Workspace | None], Catalog]
 

@@ -159,7 +159,7 @@ def _show(training: Training, advice: Advice, workspace: Workspace, profile: Pro
         price = f"the price of the machine and its {UNITS}" if units else "the machine's price"
         price += " an hour by the time"
         if profile.executors.count:
-            price += f", of {profile.name} that of {profile.machines_text or 'all its machines'}"
+            price += f", of {profile.name} that of {profile.counted_text or 'all its machines'}"
         say(f"cost: {price}; not in it: {', '.join(beside)}")
     if storage is not None:
         say(f"storage: {storage.line()}")

@@ -22,7 +22,7 @@ from engine.text import safe
 
 if TYPE_CHECKING:
     from engine.catalog import Catalog
-    from engine.cli.session import NodeWork, StartStudio
+    from engine.cli.node_work import NodeWork, StartStudio
     from engine.workspace import Workspace
 
 VERBS = (

@@ -17,7 +17,7 @@ from engine.text import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.cli.session import Answer, Asked
+    from engine.cli.node_work import Answer, Asked
 
 REGISTRY = "models:/"
 

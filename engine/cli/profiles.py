@@ -208,12 +208,7 @@ def _fields(profile: Profile, origin: str) -> Iterator[tuple[str, str]]:
     unknown = f"none known: {profile.unpriced}" if profile.machine or profile.executor_machine else "none known"
     yield "price an hour", unknown if price is None else hourly(price, profile.currency, an_hour="")
     if profile.machine:
-        is_spot = profile.spot and profile.price_per_hour is None
-        several = profile.executors.count
-        yield (
-            "machine types" if several else "machine type",
-            profile.machines_text + (f", at {'their' if several else 'its'} spot price" if is_spot else ""),
-        )
+        yield "machine types" if profile.executors.count else "machine type", profile.counted_text
     yield "storage root", "the workspace" if profile.storage_root is None else str(profile.storage_root)
     yield from sorted(profile.spark.items())
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from engine.catalog import Catalog
 from engine.cli.finite import Finite
+from engine.cli.node_work import NodeWork, StartStudio
 from engine.diagnostics.rule import Diagnostic
 from engine.errors import WorkspaceError
 from engine.storage import folder_to_write
@@ -20,163 +21,11 @@ from engine.workspace import Workspace, default_root, open_workspace
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from engine.bench.compare import Comparison
-    from engine.bench.options import BenchOptions
-    from engine.bench.result import BenchResult
-    from engine.declare.datasets import Dataset
     from engine.document.pipeline import Pipeline
     from engine.limit import Limit
-    from engine.probes import StorageProbe
     from engine.store.runs import RunStore
-    from engine.viewing.reader import OpenView
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class StartStudio(Protocol):
-    """Serve the app until it is stopped; gives the exit status. `port` None means the usual one or the next free."""
-
-    def __call__(
-        self, workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool
-    ) -> int: ...
-
-
-class Answer(Protocol):
-    """What a model says of a file: the likeliest class, None of a regression, and the scores by class; or an error."""
-
-    @property
-    def file(self) -> Path: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def scores(self) -> Mapping[str, float]: ...
-    @property
-    def error(self) -> str: ...
-
-
-class Asked(Protocol):
-    """A model's classes in their order, none of a regression, and its answers, each made when it is taken."""
-
-    @property
-    def classes(self) -> Sequence[str]: ...
-    @property
-    def answers(self) -> Iterator[Answer]: ...
-
-
-class AskModel(Protocol):
-    """Ask the trained model in a folder about volumes in files, and about those in folders.
-
-    `dataset` names the array that is the volume in files which hold several.
-    """
-
-    def __call__(self, folder: Path, files: Sequence[Path], *, dataset: str = "") -> Asked: ...
-
-
-class Damage(Protocol):
-    """A damaged file. `kind` is volumes, rows, log, manifest or model; `rows` volumes are lost, first `ids`."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def problem(self) -> str: ...
-    @property
-    def lost(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def ids(self) -> Sequence[str]: ...
-
-
-class CheckedData(Protocol):
-    """What was read and what was found: volumes that match their checksums, and those that have none.
-
-    `remarks` say what else could not be checked, a sentence each.
-    """
-
-    @property
-    def files(self) -> int: ...
-    @property
-    def volumes(self) -> int: ...
-    @property
-    def unchecked(self) -> int: ...
-    @property
-    def damages(self) -> Sequence[Damage]: ...
-    @property
-    def remarks(self) -> Sequence[str]: ...
-    @property
-    def moved(self) -> Sequence[Path]: ...
-
-
-class CheckData(Protocol):
-    """Read all of a dataset, or of what lies at a path or URL, and compare checksums.
-
-    `progress` gets the bytes read since its last call and those of all. With `aside`, folders of parts, damaged files
-    of volumes are renamed, and parts that are the same files.
-    """
-
-    def __call__(
-        self,
-        data: Dataset | str,
-        *,
-        threads: int,
-        progress: Callable[[int, int], None],
-        aside: Sequence[Path] | None = None,
-    ) -> CheckedData: ...
-
-
-class ProbeStorage(Protocol):
-    """Measure a place and keep the result in the workspace; gives it with its page.
-
-    `files` of `file_bytes` are those whose epoch is predicted; None where the place's own are, or an example.
-    `report` gets each step.
-    """
-
-    def __call__(
-        self,
-        workspace: Workspace,
-        place: str,
-        *,
-        seconds: int,
-        limit_mb: int,
-        files: int | None,
-        file_bytes: int | None,
-        report: Callable[[str], None],
-    ) -> tuple[StorageProbe, Path]: ...
-
-
-class RunBench(Protocol):
-    """Measure what the options name, with half-done work in `folder`; `report` gets a line for each step, and `keep`
-    what was measured so far."""
-
-    def __call__(
-        self,
-        options: BenchOptions,
-        folder: Path,
-        *,
-        report: Callable[[str], None],
-        keep: Callable[[BenchResult], None],
-    ) -> BenchResult: ...
-
-
-class WriteBenchPage(Protocol):
-    """Write the page of a comparison, one HTML file."""
-
-    def __call__(self, comparison: Comparison, results: Sequence[BenchResult], path: Path) -> None: ...
-
-
-@dataclass(frozen=True)
-class NodeWork:
-    """What commands and the app have nodes do: the engine knows none."""
-
-    ask_model: AskModel
-    check_data: CheckData
-    probe_storage: ProbeStorage
-    run_bench: RunBench
-    write_bench_page: WriteBenchPage
-    open_view: OpenView
-    prepare_views: Callable[[], None]
 
 
 @dataclass(frozen=True)

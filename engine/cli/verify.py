@@ -16,7 +16,7 @@ from engine.cli.session import Session, json_option, workspace_option
 from engine.storage import expanded
 
 if TYPE_CHECKING:
-    from engine.cli.session import CheckedData, Damage
+    from engine.cli.node_work import CheckedData, Damage
     from engine.declare.datasets import Dataset
     from engine.store.results import Result
     from engine.store.runs import RunStore

@@ -18,6 +18,7 @@ from engine.export.limits import deadline_s, limit_lines
 from engine.export.program import Program, letter_first
 from engine.export.yaml_text import to_yaml
 from engine.profiles import Profile
+from engine.profiles.cluster import PROVIDERS
 from engine.profiles.dynamic_allocation import allocates_dynamically
 from engine.text import plural
 
@@ -35,6 +36,16 @@ _THEIRS = re.compile(
     r"|authenticate.*|voxelflow\..*)"
 )
 """Settings that Databricks has its own answer to: addresses, jars, sizes, the session's extensions."""
+_CLOUDS: Mapping[str, tuple[str, str, str]] = {
+    "aws": ("aws_attributes", "ON_DEMAND", "SPOT_WITH_FALLBACK"),
+    "azure": ("azure_attributes", "ON_DEMAND_AZURE", "SPOT_WITH_FALLBACK_AZURE"),
+    "gcp": ("gcp_attributes", "ON_DEMAND_GCP", "PREEMPTIBLE_WITH_FALLBACK_GCP"),
+}
+"""By the provider of machines: the part of a cluster's description, and the words for both markets."""
+_WITHOUT_DISK = re.compile(r"([cmr]([4-9]|\d\d)[a-ce-z]*|t\d[a-z]*|p[23])\.", re.IGNORECASE)
+"""AWS's types that have no disk of their own: Databricks makes no cluster of them without a volume (EBS)."""
+_DISK = {"ebs_volume_type": "GENERAL_PURPOSE_SSD", "ebs_volume_count": 1, "ebs_volume_size": 100}
+"""One volume for each machine, as small as Databricks lets it be (GB)."""
 _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -47,7 +58,8 @@ def databricks_files(program: Program) -> dict[str, str]:
     profile = program.profile
     cluster = _cluster(program)
     machines = _machines(cluster)
-    price = None if profile.limit.cost is None else _price(profile, machines)
+    # The limit holds too where Databricks gets no machines on the spot market, and takes others.
+    price = None if profile.limit.cost is None else _price(profile.on_demand(), machines, spot=profile.spot)
     seconds = deadline_s(profile, price)
     tasks = []
     for step in program.steps:
@@ -67,7 +79,7 @@ def databricks_files(program: Program) -> dict[str, str]:
             task["timeout_seconds"] = max(1, round(step.timeout_s))
         tasks.append(task)
     out = program.out if profile.storage_root is not None else f"/Volumes/main/default/voxelflow/{program.out}"
-    limit = limit_lines(profile, price, seconds, _counted(profile, machines))
+    limit = limit_lines(profile, price, seconds, _counted(profile.on_demand(), machines, spot=profile.spot))
     whose = "executors" if "driver_node_type_id" in cluster else "cluster"
     bundle = {
         "bundle": {"name": program.stem},
@@ -115,7 +127,8 @@ def _driver_variable(profile: Profile, cluster: Mapping[str, Any]) -> dict[str, 
 
 
 def _head(program: Program, limit: list[str], machines: int) -> str:
-    wanted = "" if _type_of_all(program.profile, machines) else " --var node_type=TYPE"
+    profile = program.profile
+    wanted = "" if _type_of_all(profile, machines) else " --var node_type=TYPE"
     lines = [
         f"The pipeline {program.title} as a Databricks job, written by `voxelflow export`. In this folder:",
         "",
@@ -124,6 +137,13 @@ def _head(program: Program, limit: list[str], machines: int) -> str:
         "",
         "A package index of yours must have voxelflow; else build a wheel and name it under libraries as whl:.",
     ]
+    if profile.spot and machines > 1:
+        lines += [
+            "The executors' machines are of the spot market and may be taken back; where there are none, Databricks",
+            "takes them on demand, at that price. The driver's is on demand.",
+        ]
+    elif profile.spot:
+        lines += ["The cluster is one machine, which is on demand: only executors are taken from the spot market."]
     lines += [_as_text(line) for line in limit]
     if program.environment:
         lines += [
@@ -159,11 +179,39 @@ def _cluster(program: Program) -> dict[str, Any]:
         cluster["num_workers"] = _workers(profile, "spark.executor.instances", _WORKERS)
     if profile.machine and profile.executor_machine not in ("", profile.machine) and _machines(cluster) > 1:
         cluster["driver_node_type_id"] = "${var.driver_node_type}"
+    cluster |= _of_provider(profile, _machines(cluster))
     if settings:
         cluster["spark_conf"] = settings
     if program.environment:
         cluster["spark_env_vars"] = {name: _secret(name) for name in program.environment}
     return cluster
+
+
+def _of_provider(profile: Profile, machines: int) -> dict[str, Any]:
+    """What the cluster's machines need of their provider; nothing where that is not known.
+
+    The driver, the first machine, is always on demand. Of executors it is said, too: else Databricks takes them from
+    AWS's spot market. Raises `UsageError` where they should be of the spot market, and nobody knows whose.
+    """
+    known = _CLOUDS.get(profile.provider.strip().casefold())
+    if known is not None:
+        part, on_demand, spot = known
+        said: dict[str, Any] = {}
+        if machines > 1:
+            said = {"first_on_demand": 1, "availability": spot if profile.spot else on_demand}
+        types = {profile.machine, _type_of_all(profile, machines)}
+        if part == "aws_attributes" and any(map(_WITHOUT_DISK.match, types)):
+            said |= _DISK
+        return {part: said} if said else {}
+    if not profile.spot or machines == 1:
+        return {}
+    machine = profile.executor_machine or profile.machine
+    raise UsageError(
+        f"a bundle cannot ask for {machine.partition('@')[0]} on the spot market, as profile {profile.name} says: its"
+        f" provider is {profile.provider or 'not known'}",
+        hint=f"Write {', '.join(PROVIDERS)} as its provider into machines.csv of the workspace, or take spot out of the"
+        " profile.",
+    )
 
 
 def _machines(cluster: Mapping[str, Any]) -> int:
@@ -172,32 +220,32 @@ def _machines(cluster: Mapping[str, Any]) -> int:
     return workers + 1
 
 
-def _price(profile: Profile, machines: int) -> float | None:
-    """What an hour of the whole cluster costs; None where it is unknown.
+def _price(profile: Profile, machines: int, *, spot: bool) -> float | None:
+    """What an hour of the whole cluster costs at most; None where it is unknown. `profile` has the prices on demand,
+    `spot` says that the job may take cheaper machines.
 
     A price of the profile's own (`price_per_hour`) is that of all its machines, as runs count it. That of a machine
     type, and Databricks' units, are of each machine. Raises `UsageError` where less than all is known.
     """
-    own = profile.price_per_hour
-    if own is None and profile.machine_price is not None:
+    if profile.price_per_hour is None and profile.machine:
         instead = 'price_per_hour = ... of the whole cluster, or stop_after = "3h" in place of stop_at_cost.'
-        if profile.spot:
+        cannot = f"the run cannot be stopped at a cost on the profile {profile.name}:"
+        if spot and profile.hour_of(machines - 1) is None:
             raise UsageError(
-                f"the run cannot be stopped at a cost on the profile {profile.name}: its price is a spot"
-                " price, and a bundle asks for no spot machines",
-                hint=f"Take spot out of the profile, or set {instead}",
+                f"{cannot} what its machines cost on demand is not known, and Databricks takes such where there are"
+                " none on the spot market",
+                hint=f"Write their price_per_hour into machines.csv of the workspace, or set {instead}",
             )
-        if profile.price_per_dbu is None:
+        if profile.machine_price is not None and profile.price_per_dbu is None:
             raise UsageError(
-                f"the run cannot be stopped at a cost on the profile {profile.name}: what Databricks' units cost beside"
-                f" {profile.machine.partition('@')[0]} is not known",
+                f"{cannot} what Databricks' units cost beside {profile.machine.partition('@')[0]} is not known",
                 hint=f"Set price_per_dbu = ..., or {instead}",
             )
     return profile.hour_of(machines - 1)
 
 
-def _counted(profile: Profile, machines: int) -> str:
-    """What that price is made of."""
+def _counted(profile: Profile, machines: int, *, spot: bool) -> str:
+    """What that price is made of; see `_price`."""
     unit = f"at {profile.price_per_dbu or 0:g}"
     units, whose = f"{profile.dbu_per_hour or 0:g} units {unit}", f"for each of {machines}"
     if profile.executor_dbu_per_hour is not None:
@@ -207,7 +255,8 @@ def _counted(profile: Profile, machines: int) -> str:
         if machines > 1 and profile.executor_machine not in ("", profile.machine):
             of = f"the driver at {profile.machine_price or 0:g}, {plural(machines - 1, 'executors')}"
             of += f" at {profile.executor_price or 0:g}"
-        return f"{of} and {units} {'each' if profile.executor_dbu_per_hour is None else whose}"
+        said = f"{of} and {units} {'each' if profile.executor_dbu_per_hour is None else whose}"
+        return f"{said}, all on demand: less with machines of the spot market" if spot and machines > 1 else said
     whole = f"{profile.price_per_hour:g} for all machines"
     return whole if profile.price_per_dbu is None else f"{whole}, and {units} {whose}"
 

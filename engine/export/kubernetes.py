@@ -190,7 +190,7 @@ def _head(program: Program, seconds: int | None) -> list[str]:
 def _counted(program: Program) -> str:
     """What the price of an hour is made of, where that is more than one machine."""
     profile = program.profile
-    return "" if profile.price_per_hour is not None or profile.is_here else profile.machines_text
+    return "" if profile.price_per_hour is not None or profile.is_here else profile.counted_text
 
 
 def _namespace(profile: Profile) -> str:

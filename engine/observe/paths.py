@@ -306,7 +306,7 @@ def _found_folder(text: str, listing: pa.Table, listings: Path) -> PathFound:
         bytes=manifest.total_bytes(listing),
         digest=digest,
         manifest=str(kept),
-        sample=tuple(listing["path"].take(rows).to_pylist()) if count else (),
+        sample=tuple(listing["path"][row].as_py() for row in rows),
     )
 
 

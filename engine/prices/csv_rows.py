@@ -22,6 +22,8 @@ _OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
 """What spreadsheets write between columns where a comma is the decimal point."""
 _FORMULA = re.compile(r"[=+@-].")
 """What spreadsheets compute when they open the file; a dash alone is a text."""
+_NUMBER = re.compile(r"\+?[0-9.]+([eE][+-]?[0-9]+)?|-0+(\.0*)?")
+"""Of at least 0, in the digits and with the point of CSV files; -0 is 0."""
 _SHOWN = 40
 """Characters of a cell that a message repeats."""
 _MOST = 1e15
@@ -59,7 +61,7 @@ def read_rows(
     # Lines may end as on any system.
     reader = csv.DictReader(io.StringIO(_text(path, data), newline=""), strict=True)
     try:
-        header = [name.strip() for name in reader.fieldnames or ()]
+        header = [_column(name.strip(), layout) for name in reader.fieldnames or ()]
         while header and not header[-1]:
             header.pop()  # spreadsheets write empty columns, and rows, too
         reader.fieldnames = header
@@ -138,6 +140,11 @@ def _text(path: Path, data: bytes | None) -> str:
         raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
 
 
+def _column(name: str, layout: Layout) -> str:
+    """The column of that name, in capitals too."""
+    return name.casefold() if name.casefold() in layout.columns else name
+
+
 def _check_header(path: Path, header: list[str], layout: Layout) -> None:
     hint = f"It may have: {', '.join(layout.columns)}."
     if len(header) == 1 and (mark := next((mark for mark in _OTHER_MARKS if mark in header[0]), "")):
@@ -167,7 +174,10 @@ def _cells(
     where: str, row: Mapping[str | None, str | list[str] | None], layout: Layout, codes: bool
 ) -> dict[str, Cell]:
     if any(text.strip() for text in row.get(None) or ()):
-        raise UsageError(f"{where} has more cells than the first line", hint='Put a text with commas into "quotes".')
+        raise UsageError(
+            f"{where} has more cells than the first line",
+            hint='Write numbers with a point (0.384), and put a text with commas into "quotes".',
+        )
     values: dict[str, Cell] = {}
     for column, cell in row.items():
         if column is None:
@@ -211,15 +221,20 @@ def _currency(where: str, text: str, codes: bool) -> str:
 
 def _number(where: str, column: str, text: str, layout: Layout) -> int | float:
     try:
-        value = float(text)
+        # Python's 1_5 is 15, which the person may not have meant.
+        value = abs(float(text)) if _NUMBER.fullmatch(text) else math.nan
     except ValueError:
         value = math.nan
-    if not 0 <= value < math.inf or (column in layout.whole and value != int(value)):
-        kind = "a whole number" if column in layout.whole else "a number"
-        raise UsageError(f"{where}, {column}: must be {kind} of at least 0, not {text!r}", hint="Write it as 0.384.")
+    is_whole = column in layout.whole
+    if not 0 <= value < math.inf or (is_whole and value != int(value)):
+        kind, example = ("a whole number", "16") if is_whole else ("a number", "0.384")
+        shown = repr(text[:_SHOWN])
+        raise UsageError(
+            f"{where}, {column}: must be {kind} of at least 0, not {shown}", hint=f"Write it as {example}."
+        )
     if value > _MOST:
         raise UsageError(f"{where}, {column}: {text!r} is more than there is of anything", hint="Look the figure up.")
-    return int(value) if column in layout.whole else value
+    return int(value) if is_whole else value
 
 
 def _written(value: object) -> str:

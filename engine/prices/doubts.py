@@ -19,8 +19,11 @@ from engine.prices.storage import StoragePrice, storage_table
 from engine.text import hourly, number
 from engine.workspace import Workspace
 
-_SIZE = re.compile(r"(?P<before>^Standard_[A-Z]+|\.|-)(?P<size>\d*)(?=xlarge|[a-z]*(_|$))", re.IGNORECASE)
-"""The size in a machine's name: `Standard_D16ads_v5`, `m5.2xlarge`, `n1-standard-8`."""
+_SIZE = re.compile(
+    r"(?:^Standard_[A-Z]+|\.(?=\d*xlarge)|^[a-z]+\d+[a-z]*-[a-z]+-)(?P<size>\d*)(?=xlarge|[a-z]*(_|$))", re.IGNORECASE
+)
+"""The size in a machine's name: `Standard_D16ads_v5`, `m5.2xlarge`, `n1-standard-8`. A number in another name, as in
+`host-17`, says nothing of it."""
 _COUNTED = re.compile(r"Standard_DS?\d+(_v2)?$", re.IGNORECASE)
 """Names that count sizes: `Standard_DS5_v2` has four times the cores of `Standard_DS3_v2`."""
 UNLIKE = 1.75
@@ -62,7 +65,7 @@ def _first(each: tuple[float, Machine]) -> float:
 
 
 def _nearest(machine: Machine, family: list[tuple[float, Machine]]) -> list[Machine]:
-    """Those of its family that are next to it in size: names like host-17 may be of thousands."""
+    """Those of its family that are next to it in size: a file may have thousands."""
     at = bisect_left(family, _size(machine), key=_first)
     return [other for _, other in family[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]]
 
@@ -151,7 +154,9 @@ def _family(machine: Machine) -> tuple[str, float] | None:
     if found is None or (not found["size"] and "xlarge" not in machine.name):
         return None
     name = machine.name[: found.start("size")] + "*" + machine.name[found.end("size") :]
-    return name.casefold(), float(found["size"] or 1)
+    size = float(found["size"] or 1)
+    # There is no machine of size 0, whatever its name.
+    return (name.casefold(), size) if size else None
 
 
 # --- storage -----------------------------------------------------------------------------------------

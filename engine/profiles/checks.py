@@ -19,6 +19,7 @@ from shlex import quote
 from engine.cgroups import memory, usable_cores
 from engine.extras import install, missing
 from engine.prices import machine_table
+from engine.profiles.cluster import PROVIDERS
 from engine.profiles.profile import Check, Profile
 from engine.text import plural, size
 from engine.workspace import Workspace, storage_of
@@ -56,6 +57,8 @@ def local_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
 def databricks_checks(profile: Profile, workspace: Workspace) -> Iterator[Check]:
     """What deploying a job there needs here: Databricks' command line, signed in, and the machine types to ask for."""
     yield _machine_type(profile, workspace)
+    if profile.spot:
+        yield _spot_market(profile)
     program = shutil.which("databricks")
     if program is None:
         hint = f"Install it: `{_INSTALL_DATABRICKS}`; then `databricks auth login --host https://YOUR-WORKSPACE`."
@@ -76,15 +79,31 @@ def _machine_type(profile: Profile, workspace: Workspace) -> Check:
 
 
 def _both_types(profile: Profile, workspace: Workspace) -> Check:
-    """A cluster has one runtime: that for GPUs starts on machines that have some, and on no others."""
+    """A cluster has machines of one provider, and one runtime: that for GPUs starts on machines that have some, and on
+    no others."""
     said = f"{profile.machine} (driver), {profile.executor_machine} (executors)"
-    found = {key: machine_table(workspace).find(key).gpus for key in (profile.machine, profile.executor_machine)}
+    machines = [machine_table(workspace).find(key) for key in (profile.machine, profile.executor_machine)]
+    providers = [machine.provider.casefold() for machine in machines]
+    if all(providers) and len(set(providers)) > 1:
+        whose = f"{said}, of {machines[0].provider} and {machines[1].provider}"
+        return Check("machine types", False, whose, "Choose two types of the provider on which your Databricks is.")
+    found = {machine.key: machine.gpus for machine in machines}
     known = [gpus for gpus in found.values() if gpus is not None]
     if len({gpus > 0 for gpus in known}) < 2:
         return Check("machine types", True, said)
     without = next(key for key, gpus in found.items() if not gpus)
     hint = "Choose types that both have GPUs, or that both have none: Databricks makes no cluster of one and the other."
     return Check("machine types", False, f"{said}, and {without} has no GPU", hint)
+
+
+def _spot_market(profile: Profile) -> Check:
+    """The job asks each provider in other words."""
+    if profile.provider.strip().casefold() in PROVIDERS:
+        return Check("spot market", True, f"of {profile.provider}, for the executors")
+    machine = (profile.executor_machine or profile.machine).partition("@")[0]
+    said = f"the provider of {machine} is {profile.provider or 'not known'}"
+    hint = f"Write {', '.join(PROVIDERS)} as its provider into machines.csv of the workspace, or take spot out."
+    return Check("spot market", False, said, hint)
 
 
 def _signed_in(program: str) -> Check:

@@ -13,6 +13,8 @@ from engine.profiles.dynamic_allocation import allocates_dynamically
 
 DATABRICKS = "databricks"
 """The master of a profile whose runs are jobs on Databricks: it has no address that a driver here could use."""
+PROVIDERS = ("aws", "azure", "gcp")
+"""Those on whose machines Databricks runs, as the table of prices names them."""
 INSTANCES = "spark.executor.instances"
 _MOST = "spark.dynamicAllocation.maxExecutors"
 _CORES, _OF_ALL = "spark.executor.cores", "spark.cores.max"

@@ -11,6 +11,7 @@ from engine.cgroups import memory, usable_cores
 from engine.errors import UsageError
 from engine.prices import Machine, machine_table
 from engine.prices.dbu import dbu_table
+from engine.profiles.cluster import DATABRICKS
 from engine.profiles.file import ProfilesFile, check_name, example, parse_profiles, read_profiles_file
 from engine.profiles.profile import Profile
 from engine.storage.files import whole_file
@@ -168,7 +169,7 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
     executors = None
     if "executor_machine" in fields:
         executors = _in_table(name, "executor_machine", file, fields, workspace)
-        out["executor_machine"] = executors.key
+        out |= {"executor_machine": executors.key, "provider": executors.provider}
     if "machine" not in fields:
         if spot:
             raise UsageError(
@@ -177,7 +178,7 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
             )
         return out
     found = _in_table(name, "machine", file, fields, workspace)
-    out["machine"] = found.key
+    out |= {"machine": found.key, "provider": found.provider}
     if fields.get("price_per_hour") is not None:
         return out
     own = str(fields.get("currency", ""))
@@ -186,7 +187,13 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
             f"{file.path}: profile {name}, currency: the price of {found.key} is in {found.currency}, not in {own}",
             hint=f"Give a price of your own (price_per_hour = ..., in {own}), or take the currency out.",
         )
-    out |= {"machine_price": _hour(name, found, spot, file), "currency": own or found.currency}
+    # A job there has its driver on demand, and takes the executors alone from the spot market.
+    driver_stays = spot and fields.get("backend") == "spark" and fields.get("master") == DATABRICKS
+    out |= {"machine_price": _hour(name, found, spot and not driver_stays, file), "currency": own or found.currency}
+    if spot:
+        out["on_demand_price"] = found.price_per_hour
+    if executors is None and driver_stays:
+        executors = found
     if executors is None:
         return out
     if executors.currency != found.currency and None not in (executors.price_per_hour, found.price_per_hour):
@@ -195,6 +202,8 @@ def _priced(name: str, file: ProfilesFile, fields: Mapping[str, Any], workspace:
             f" {executors.currency or 'no currency'}, that of {found.key} in {found.currency or 'none'}",
             hint="Give a price of your own for all machines together (price_per_hour = ..., and its currency).",
         )
+    if spot:
+        out["executor_on_demand_price"] = executors.price_per_hour
     return out | {"executor_price": _hour(name, executors, spot, file)}
 
 

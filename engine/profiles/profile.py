@@ -49,13 +49,21 @@ class Profile(BaseModel):
     machine: str = ""
     """The machine type in the table of prices, `name@region`; "" when none is named."""
     spot: bool = False
-    """Whether the machine is one that the provider may take back, which costs less: its price is then that of these."""
+    """Whether the machine is one that the provider may take back, which costs less: its price is then that of these. On
+    Databricks the executors' machines alone are such: the driver stays one on demand."""
+    provider: str = ""
+    """Who rents the machine type out, as that table says: `aws`, `azure`, `gcp`; "" where it is not known."""
     machine_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """What that table says of an hour, in `currency`. A `price_per_hour` goes before it."""
+    on_demand_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """With `spot`, what it says of an hour of the same machine on demand."""
     executor_machine: str = ""
     """On a cluster, the machine type of each executor, `name@region`; "" where it is that of the driver, `machine`."""
     executor_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What the table says of an hour of that one, in `currency`."""
+    """What the table says of an hour of that one, in `currency`; with `spot` on Databricks of each executor's machine,
+    also where it is of the driver's type."""
+    executor_on_demand_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """With `spot`, what it says of an hour of the same machine on demand."""
     price_per_dbu: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Where Databricks runs the machines: what one of its units (DBU) costs. An hour costs these beside the machines.
     """
@@ -104,10 +112,22 @@ class Profile(BaseModel):
 
     def _machines_price(self, executors: int | None) -> float | None:
         driver = self.machine_price
-        each = self.executor_price if self.executor_machine else driver
+        each = self.executor_price if self.executor_machine or self._driver_stays else driver
         if driver is None or not executors:
             return driver if executors == 0 else None
         return None if each is None else driver + executors * each
+
+    @property
+    def _driver_stays(self) -> bool:
+        """Whether executors are on the spot market, and their driver is not."""
+        return self.spot and self.on_databricks
+
+    def on_demand(self) -> Profile:
+        """The same with all machines on demand: what a provider takes where it has none on the spot market."""
+        if not self.spot:
+            return self
+        prices = {"machine_price": self.on_demand_price, "executor_price": self.executor_on_demand_price}
+        return self.model_copy(update={"spot": False, **prices})
 
     @property
     def unpriced(self) -> str:
@@ -119,7 +139,8 @@ class Profile(BaseModel):
                 return f"the profile {self.name} names no machine for its driver"
             return f"the profile {self.name} names neither a machine nor a price"
         if self.price_per_hour is None and self.machine_price is None:
-            return f"no price of {self.machine} is known (`voxelflow prices`)"
+            of = f"{self.machine} on demand, as the driver is," if self._driver_stays else self.machine
+            return f"no price of {of} is known (`voxelflow prices`)"
         if self.executors.count is None:
             return f"the profile {self.name} does not say how many executors it has (set {self.executors.missing})"
         return f"no price of {self.executor_machine}, the machine of its executors, is known (`voxelflow prices`)"
@@ -134,6 +155,15 @@ class Profile(BaseModel):
         if self.executor_machine not in ("", self.machine):
             return f"{self.machine} (driver) and {found.count} x {self.executor_machine} ({found.text})"
         return f"{1 + found.count} x {self.machine} (driver and {found.text})"
+
+    @property
+    def counted_text(self) -> str:
+        """`machines_text`, and which of these machines are counted at their price on the spot market."""
+        if not self.spot or self.price_per_hour is not None:
+            return self.machines_text
+        if self._driver_stays:
+            return f"{self.machines_text}, the driver on demand and the executors on the spot market"
+        return f"{self.machines_text} on the spot market"
 
     @property
     def limit(self) -> Limit:

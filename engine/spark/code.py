@@ -3,7 +3,8 @@
 The workspace's own nodes are in it under the names that they have on the driver, since functions travel by name.
 
 Beside each source lies what Python has compiled of it, where this machine has it: each of Spark's Python processes
-imports from the zip, and keeps nothing of what it compiles. Another version of Python takes the sources.
+imports from the zip, and keeps nothing of what it compiles. Another version of Python takes the sources. Asserts hold
+there also where the driver runs without (`PYTHONOPTIMIZE`).
 """
 
 from __future__ import annotations
@@ -35,20 +36,16 @@ _HEAD = 16
 
 
 def code_zip(folder: Path, workspace: Workspace | None = None) -> Path:
-    """Write the zip into `folder`, named after its content; one that is there stays."""
+    """Write the zip into `folder`, named after its sources; one that is there may lack what is compiled by now."""
     files = [(name, path.read_bytes()) for name, path in sorted(_files(workspace))]
-    files += [(f"{name}c", code) for name, path in sorted(_packages()) if (code := _compiled(path))]
     digest = hashlib.blake2b(digest_size=8)
     for name, content in files:
         digest.update(f"{name}\0".encode() + content + b"\0")
+    files += [(f"{name}c", code) for name, path in sorted(_packages()) if (code := _compiled(path))]
     out = folder / f"voxelflow-{digest.hexdigest()}.zip"
-    if not out.exists():
-        with (
-            whole_file(out, durable=True) as temporary,
-            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
-        ):
-            for name, content in files:
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED, compresslevel=1)
+    with whole_file(out, durable=True) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files:
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED, compresslevel=1)
     return out
 
 
@@ -63,8 +60,8 @@ def send_to_executors(session: SparkSession, files: Iterable[Path]) -> None:
 def _compiled(source: Path) -> bytes:
     """What Python keeps of a module that it has compiled; nothing where it keeps none, or one of another text."""
     try:
-        found, kept = os.stat(source), Path(cache_from_source(str(source))).read_bytes()
-    except OSError:
+        found, kept = os.stat(source), Path(cache_from_source(str(source), optimization="")).read_bytes()
+    except (OSError, NotImplementedError):  # the second from a Python that keeps nothing at all
         return b""
     date, size = (int(number) & 0xFFFFFFFF for number in (found.st_mtime, found.st_size))
     wanted = MAGIC_NUMBER + bytes(4) + date.to_bytes(4, "little") + size.to_bytes(4, "little")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from engine.errors import UsageError
 from engine.profiles import Profile
+from engine.profiles.file import toml_key
 
 SCHEME = "k8s://"
 SECRET = "voxelflow"
@@ -57,7 +59,9 @@ def check(profile: Profile) -> None:
     if "spark.kubernetes.container.image" not in names and "spark.kubernetes.executor.container.image" not in names:
         raise UsageError(
             f"profile {profile.name} names no image for the executors",
-            hint="Set spark.kubernetes.container.image: Spark's own image with Python of our version and our packages.",
+            hint='Set spark.kubernetes.container.image: add the line `"spark.kubernetes.container.image" ='
+            f' "REGISTRY/IMAGE:TAG"` below [{toml_key(profile.name)}.spark] of profiles.toml, for Spark\'s own image'
+            f" with Python {sys.version_info.major}.{sys.version_info.minor} and our packages.",
         )
     shared = _mounts(_volumes(profile, "executor"))
     if EXECUTOR_TEMPLATE in names or any("hostPath" in source for _, source in shared):

@@ -24,7 +24,6 @@ from engine.declare.progress import Meter
 from engine.errors import ExecutionError, VoxelflowError
 from engine.spark.failures import spark_error
 from engine.spark.progress import job_group
-from engine.spark.session import task_failures
 from engine.text import plural
 
 T = TypeVar("T")
@@ -49,6 +48,8 @@ def spread(
     """
     if not items:
         return
+    from engine.spark.session import task_failures  # not where the executors import this module
+
     context = ctx.spark.sparkContext
     done: Queue[tuple[int, Any] | BaseException | None] = Queue()
     nothing: list[Any] = []

@@ -12,7 +12,6 @@ is asked to, and when the process that would do so is gone:
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import re
 import subprocess
@@ -20,7 +19,6 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from xml.etree import ElementTree
 
 from engine.errors import UsageError
 
@@ -55,6 +53,8 @@ def settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     machines still goes to the cluster's own file system.
     """
     out = {"spark.hadoop.fs.defaultFS": _OURS}
+    import getpass  # here, as below: every supervisor imports this module for its guard
+
     theirs = _file_system(os.environ if environ is None else environ)
     if theirs and not theirs.startswith("file:"):
         out["spark.yarn.stagingDir"] = f"{theirs.rstrip('/')}/user/{getpass.getuser()}"
@@ -63,6 +63,8 @@ def settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def _file_system(environ: Mapping[str, str]) -> str:
     """The cluster's own file system, such as `hdfs://host:8020`; "" when its configuration does not say."""
+    from xml.etree import ElementTree
+
     for name in _FOLDERS:
         path = Path(environ.get(name) or ".", "core-site.xml")
         if not environ.get(name) or not path.is_file():

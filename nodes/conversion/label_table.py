@@ -29,7 +29,7 @@ from nodes.conversion.label_values import label_values, nfc
 
 KEY_COLUMNS = ("file", "path", "id", "name")
 LABEL_COLUMNS = ("label", "class", "target", "y")
-_MISSING = pa.array(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"])
+_MISSING = pa.array(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"], pa.string())
 """What programs write into a CSV file for a value that is missing. `None` is that among numbers and dates alone."""
 _LARGEST_TABLE = 2_000_000_000
 """Bytes of a table of labels, which is read whole: some 20 million rows."""

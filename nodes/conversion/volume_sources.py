@@ -38,12 +38,14 @@ def volumes_of(listing: pa.Table, source: str = "", reading: Reading = NPY) -> p
     A volume of several files is one row: its size is that of all, its time a fingerprint of theirs. Raises
     `MissingPackage` when finding them takes a package that is not installed.
     """
-    tables = listing.filter(pc.is_in(listing["path"], value_set=pa.array(LABEL_FILES)))
+    tables = listing.filter(pc.is_in(listing["path"], value_set=pa.array(LABEL_FILES, pa.string())))
     collect = None if reading.format in ("npy", ROWS) else format_named(reading.format).collector()
     if collect is None:
         volumes = listing.filter(is_volume(listing["path"], reading))
     else:
-        volumes = collect(Path(source), listing.filter(pc.invert(pc.is_in(listing["path"], pa.array(LABEL_FILES)))))
+        volumes = collect(
+            Path(source), listing.filter(pc.invert(pc.is_in(listing["path"], pa.array(LABEL_FILES, pa.string()))))
+        )
     return volumes.replace_schema_metadata({LABEL_TABLES: json.dumps(tables.to_pylist()).encode()})
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -67,11 +68,13 @@ class Checked:
 
 
 class StoredFile(NamedTuple):
-    """A file of volumes by its name in its place, with the bytes and rows that the log or the manifest says."""
+    """A file of volumes by its name in its place, with the bytes and rows that the log or the manifest says, and
+    between which its ids are, where a log says it."""
 
     path: str
     bytes: int
     rows: int
+    ids: tuple[str, str] | None = None
 
 
 def check_dataset(
@@ -102,7 +105,7 @@ def check_files(
 
     def check(file: StoredFile) -> FileCheck:
         with place.open(file.path, file.bytes) as opened:
-            return check_file(opened, file.rows, spec.volume_bytes)
+            return check_file(opened, file.rows, spec.volume_bytes, file.ids)
 
     yield from in_threads(place, check, files, threads, progress)
 
@@ -201,10 +204,13 @@ def _check_table(table: VolumeDelta, checked: Checked, threads: int, progress: P
 
 def check_version(table: TableVersion, checked: Checked, threads: int, progress: Progress) -> Iterator[Damage]:
     active = {f.path for f in table.files}
-    if doubled := doubled_rows(table.place, 0, table.version, active):
+    doubled = None
+    with suppress(DataError):  # a commit that cannot be read has been named with the log
+        doubled = doubled_rows(table.place, 0, table.version, active)
+    if doubled is not None:
         commit = table.place.path(f"{LOG}/{commit_name(doubled.version)}")
         yield Damage(commit, "rows", doubled.error(table.place).message, "nothing")
-    files = [StoredFile(f.path, f.bytes, f.rows) for f in table.files]
+    files = [StoredFile(f.path, f.bytes, f.rows, (f.id_min, f.id_max)) for f in table.files]
     yield from _damages(table.place, files, table.spec, checked, threads, progress)
 
 

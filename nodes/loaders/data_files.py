@@ -256,7 +256,7 @@ def reading(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as exc:
         raise DataError(f"{path} is gone", hint="Run the node that makes the table again.") from exc
-    except pa.ArrowInvalid as exc:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as exc:  # the second: of a damaged column's name
         raise UnsupportedTable(f"{path} cannot be read as Parquet: {exc}", hint="Make the table again.") from exc
     except OSError as exc:
         if exc.errno:  # the machine's trouble, not the file's

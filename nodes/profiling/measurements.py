@@ -33,7 +33,7 @@ from nodes.training.rows import leased
 from nodes.training.settings import Settings
 from nodes.training.workers.events import EventReader, KnownSteps
 from nodes.training.workers.folder import GroupFolder, Job
-from nodes.training.workers.group import Outcome, Starter, attend, copy_logs
+from nodes.training.workers.group import Outcome, Starter, attend, copy_logs, job_of
 
 if TYPE_CHECKING:
     from nodes.profiling.settings import ProfileParameters
@@ -178,23 +178,11 @@ class Measuring:
         raise error
 
     def _job(self, folder: GroupFolder, settings: Settings) -> Job:
-        ctx = self._ctx
         begin = folder.path / "begin.npz"
         # Durable: another machine sees of shared storage only what was flushed.
         with whole_file(begin, durable=True) as temporary, temporary.open("wb") as file:
             write(file, self._begin(), replace(self._prepared, settings=settings).identity)
-        return Job(
-            run_id=ctx.run_id,
-            node_id=ctx.node_id,
-            fingerprint=ctx.fingerprint,
-            out=str(ctx.out),
-            shared=str(ctx.shared),
-            scratch=str(folder.path),
-            data=self._data,
-            validation=None,
-            settings=settings,
-            begin=str(begin),
-        )
+        return job_of(self._ctx, folder.path, self._data, settings, begin)
 
     def _begin(self) -> Checkpoint:
         """The very start, with the input normalised as in training."""

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import tempfile
 import threading
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +24,7 @@ from nodes.spark.delta_transactions import DeltaTransactions
 from nodes.spark.session import settings, sql, table_name
 from nodes.table.commit import CommitPart
 from nodes.table.log_writer import Operation
+from nodes.table.temporary_folder import temporary_folder
 
 _POLL_S = 0.05
 _loading: dict[str, threading.Thread] = {}
@@ -51,14 +50,10 @@ def wait_for_delta(ctx: TaskContext) -> None:
 
 
 def _load(ctx: TaskContext) -> None:
-    with (
-        contextlib.suppress(Exception),
-        tempfile.TemporaryDirectory(prefix="voxelflow-", ignore_cleanup_errors=True) as it,
-    ):
+    with contextlib.suppress(Exception), temporary_folder() as folder:
         session = ctx.spark.newSession()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", "load-delta")
         apart = dataclasses.replace(ctx, open_spark=lambda: session)
-        folder = Path(it)
         row = {"id": ["a"], "label": pa.array([0], pa.float32()), "volume": pa.array([b""], pa.binary())}
         pq.write_table(pa.table(row), folder / "row.parquet")
         with settings(apart, INTERPRETED):

@@ -9,6 +9,7 @@ has its share of the time and takes what it can get in it. Before each, the syst
 from __future__ import annotations
 
 import io
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -146,9 +147,12 @@ class _Work:
             self._limit = min(self._limit, free // _SPACE_SHARE)
         if self._limit < 2 * _LEAST * self.file_bytes:
             needed, may = 2 * _LEAST * self.file_bytes / 1e6, self._limit / 1e6
+            short_of_space = self._limit < parameters.limit_mb * 10**6
             raise UsageError(
                 f"a probe of {target.place} needs {needed:,.1f} MB, and may take {may:,.1f} MB",
-                hint="Raise limit_mb, or free some space: a probe takes at most a twentieth of what is free.",
+                hint="Free some space there: a probe takes at most a twentieth of what is free."
+                if short_of_space
+                else f"Raise the limit (limit_mb, --limit-mb of `voxelflow probe`) to at least {math.ceil(needed)} MB.",
             )
         self.written = 0
         self._small: list[str] = []

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+import stat
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -15,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import DataError, UsageError
@@ -41,6 +44,12 @@ _REMOTE_STREAMS = 32
 """Objects in flight, as NumpyToParquet has them."""
 _LOOK_S = 2.0
 """How long is looked for volumes in the place."""
+
+
+_SHARE = re.compile(r"\\\\|//[^/]|(smb|cifs|nfs|afp)://|[\w.-]{2,}:/(?!/)", re.IGNORECASE)
+"""How people write shares: `\\\\server\\share`, `//server/share`, `smb://server/share`, `server:/export`."""
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_MOUNT = "Mount the share, and name the folder under which this machine has it, such as /mnt/share."
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,8 @@ class Target(ABC):
 
 def target_at(place: str, name: str, cores: int) -> Target:
     """The target that a path or URL names. Raises `UsageError`."""
+    if _SHARE.match(place) and is_url(place):
+        raise UsageError(f"{place} is the address of a share, which only the system can mount", hint=_MOUNT)
     return RemoteTarget(place, name) if is_url(place) else LocalTarget(place, name, cores)
 
 
@@ -147,8 +158,7 @@ class LocalTarget(Target):
         # What is kept of it is read in other working directories.
         super().__init__(str(self._root), name)
         self.streams = min(4, max(2, cores))
-        if not self._root.is_dir():
-            raise UsageError(f"there is no folder {place}", hint="Name a folder, or az://container/folder.")
+        _check_folder(self._root, place)
         self._folder = self._root / OURS / name
         self._handles: dict[tuple[str, bool], int] = {}
         self._lock = threading.Lock()
@@ -268,6 +278,25 @@ class RemoteTarget(Target):
     def table(self, sizes: Mapping[str, int], spec: VolumeSpec, cores: int) -> Source:
         by_url = {str(self._folder / name): size for name, size in sizes.items()}
         return open_files(DataFiles(tuple(by_url), spec, RemoteFiles(by_url, cached=False)), self.place, cores)
+
+
+def _check_folder(path: Path, place: str) -> None:
+    """Raise `UsageError` when there is no such folder, or it cannot be looked at."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        hint = "Name a folder, or az://container/folder."
+        if place.startswith("file:"):
+            hint = "Write the path alone, without file: before it."
+        elif _SHARE.match(place):
+            hint = _MOUNT
+        elif _DRIVE.match(place):
+            hint = f"Write the path that this system has for the drive, such as /mnt/{place[0].lower()}/folder."
+        raise UsageError(f"there is no folder {place}", hint=hint) from None
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be looked at: {exc.strerror or exc}", hint=remedy(exc)) from exc
+    if not is_folder:
+        raise UsageError(f"{place} is a file, not a folder", hint="Name the folder that it lies in.")
 
 
 def _is_volume(path: str) -> bool:

@@ -7,7 +7,6 @@ another program logged in another spelling stays in the table for every reader w
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 
 from deltalake import DeltaTable, Field, Schema
@@ -16,6 +15,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from engine.errors import UnsupportedTable
 from nodes.table.snapshot import TableFile, logged_paths
+from nodes.table.temporary_folder import temporary_folder
 
 _SAME_FOR_ALL = re.compile(r"[A-Za-z0-9_./-]*")
 
@@ -37,6 +37,6 @@ def refuse_misspelled(root: object, files: Iterable[TableFile]) -> None:
 def _logged_by_delta_rs(paths: Sequence[str]) -> set[str]:
     """The paths as the installed delta-rs logs them: it is asked, because its releases need not agree."""
     adds = [AddAction(path, 0, {}, 0, False, "{}") for path in paths]
-    with tempfile.TemporaryDirectory(prefix="paths-") as folder:
-        create_table_with_add_actions(folder, Schema([Field("id", PrimitiveType("string"))]), adds)
-        return set(logged_paths(DeltaTable(folder)))
+    with temporary_folder() as folder:
+        create_table_with_add_actions(str(folder), Schema([Field("id", PrimitiveType("string"))]), adds)
+        return set(logged_paths(DeltaTable(str(folder))))

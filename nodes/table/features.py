@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from engine.errors import DataError, UnsupportedTable
+from engine.storage.find_place import place_at
 from engine.storage.objects import redact
+from engine.storage.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +36,7 @@ _PLAIN = frozenset(
 """Writer features with which a commit of whole files has the same lines as without, or those of `CommitRules`."""
 _COLUMNS = (("id", "string"), ("label", "float"), ("volume", "binary"))
 _MAPPING = "delta.columnMapping.mode"
+_LOCAL = "file://"
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,14 @@ def deletion_vectors(delta: DeltaTable, root: object) -> Iterator[tuple[str, pa.
     import pyarrow as pa
     from deltalake.exceptions import DeltaError
 
+    from nodes.table.inline_vectors import refuse_damaged_vectors
+
     if "deletionVectors" not in (delta.protocol().reader_features or ()):
         return
     above = unquote(delta.table_uri).rstrip("/") + "/"
+    # Where delta-rs has the log: that may be a copy.
+    log = root if isinstance(root, Place) and not above.startswith(_LOCAL) else place_at(above)
+    refuse_damaged_vectors(log, delta.version(), root)
     try:
         for batch in pa.RecordBatchReader.from_stream(delta.deletion_vectors()):
             kept = batch["selection_vector"]

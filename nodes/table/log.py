@@ -25,6 +25,7 @@ from engine.storage.io_errors import OUT_OF_RESOURCES, raise_if_not_damage
 from engine.storage.local_place import LocalPlace
 from engine.storage.place import Place
 from engine.storage.table_lock import WRITER_APP_ID
+from nodes.table.line_check import LineCheck, lost_lines
 
 LOG = "_delta_log"
 """The folder of a table that holds its log."""
@@ -33,14 +34,13 @@ LAST_CHECKPOINT = "_last_checkpoint"
 _DATA_CHANGE = re.compile(rb'"dataChange"\s*:\s*true')
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
-_ANY_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.")
+ANY_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.")
+"""How the names of the files of a checkpoint begin."""
 _KIND = re.compile(rb'\s*\{\s*"(\w+)"')
 _UNKNOWN_TYPE = re.compile(r"Unsupported Delta table type: '([^']*)'")
 _LATER_TYPE = re.compile(r"(geography|geometry|interval|variant|void)\b")
 _REQUIRED = ("id", "schemaString", "partitionColumns", "configuration")
 """Of the metadata action, besides its format."""
-_NEEDED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
-"""Without these an action names no file."""
 
 
 def data_version(root: Path | Place, version: int, known: tuple[int, int] | None = None) -> int:
@@ -56,8 +56,11 @@ def data_version(root: Path | Place, version: int, known: tuple[int, int] | None
             commit = lines(root, current)
         except FileNotFoundError:
             return min(current + 1, version)
-        if _changes_data(commit):
-            return current
+        try:
+            if _changes_data(commit):
+                return current
+        except (ValueError, AttributeError) as exc:
+            raise torn(f"{place_at(root)}/{LOG}/{commit_name(current)}", str(exc)) from exc
     return 0
 
 
@@ -89,23 +92,26 @@ def removed_alone(root: Path | Place, version: int, last: int) -> set[str]:
 
 @dataclass(frozen=True)
 class Doubled:
-    """A compaction of files that an earlier commit had replaced already: their rows are in the table twice.
+    """A compaction of files that an earlier commit had replaced already, or whose names in it are damaged: their rows
+    are in the table twice.
 
     delta-rs (1.3 to 1.6 at least, https://github.com/delta-io/delta-rs/pull/3982) makes such a commit when another
     compaction of the same files comes first.
     """
 
     version: int
-    earlier: int
+    earlier: int | None
+    """Which had replaced them; None: no commit has added a file of that name."""
     program: str
     files: frozenset[str]
     """The files that hold those rows the second time."""
 
     def error(self, place: Place) -> DataError:
         """What happened, and how the table is as before."""
+        which = "the table never had" if self.earlier is None else f"version {self.earlier} had replaced already"
         return DataError(
             f"rows of the table {place} are in it twice: in version {self.version} {self.program} compacted files that"
-            f" version {self.earlier} had replaced already",
+            f" {which}",
             hint=f"Run deltalake.DeltaTable({str(place)!r}).restore({self.version - 1}) in Python, then the pipeline"
             " again. Repeat what other programs wrote since.",
         )
@@ -117,6 +123,8 @@ def doubled_rows(root: Path | Place, first: int, last: int, active: Container[st
     Commits that the log no longer has are passed over.
     """
     removed: dict[str, int] = {}
+    known: set[int] | None = set() if first == 0 else None
+    """Hashes of the paths that commits have added, as long as none of them is gone."""
     copies: set[str] = set()
     found: Doubled | None = None
     for version in range(first, last + 1):
@@ -128,14 +136,19 @@ def doubled_rows(root: Path | Place, first: int, last: int, active: Container[st
                 is_compaction &= not action.get("dataChange", True)
             gone = [unquote(str(action["path"])) for action in actions(root, version, "remove")]
         except FileNotFoundError:
+            known = None
             continue
         earlier = [removed[path] for path in gone if path in removed]
+        is_odd = bool(earlier) or (known is not None and any(hash(path) not in known for path in gone))
         if names and is_compaction:
-            if earlier and found is None:
+            if is_odd and found is None:
                 info = next(actions(root, version, "commitInfo"), {})
-                found = Doubled(version, max(earlier), str(info.get("engineInfo") or "another program"), frozenset())
+                program = str(info.get("engineInfo") or "another program")
+                found = Doubled(version, max(earlier, default=None), program, frozenset())
             # Compacted once more, they are still there twice.
-            copies |= names if earlier or not copies.isdisjoint(gone) else set()
+            copies |= names if is_odd or not copies.isdisjoint(gone) else set()
+        if known is not None:
+            known.update(map(hash, names))
         copies -= set(gone)
         removed |= dict.fromkeys(gone, version)
         for path in names:
@@ -163,8 +176,10 @@ def refuse_torn(root: Path, cause: object = None) -> None:
     """Raise `DataError` naming a file of a local log that was cut short, as by a power cut, if there is one; also one
     that is no regular file, for which delta-rs would wait, or a link whose target is missing.
 
-    delta-rs takes a commit without content for one that changed nothing: rows would be missing silently. With
-    `cause`, the error of a reader that could not read the log, checkpoints and the ends of commits are looked at too.
+    delta-rs takes a commit without content for one that changed nothing, and passes over lines of a kind that it does
+    not know: rows would be missing silently. So lines are counted in commits of ours, which say how many they have
+    (0.24 ms for 1,000 files). With `cause`, the error of a reader that could not read the log, checkpoints and the ends
+    of commits are looked at too.
     """
     log = root / LOG
     try:
@@ -175,16 +190,26 @@ def refuse_torn(root: Path, cause: object = None) -> None:
     # Commits up to a checkpoint stand in it, too.
     since = checkpoints[-1][:20] if checkpoints else ""
     for name in names:
-        if name[:20] >= since and (_COMMIT.fullmatch(name) or _ANY_CHECKPOINT.match(name) or name == LAST_CHECKPOINT):
+        if name[:20] >= since and (_COMMIT.fullmatch(name) or ANY_CHECKPOINT.match(name) or name == LAST_CHECKPOINT):
             _refuse_special(log / name)
         if _COMMIT.fullmatch(name) and name[:20] > since:
             end = _end(log / name)
             if not end or (cause is not None and not end.endswith((b"}", b"}\n", b"}\r\n"))):
                 raise torn(log / name, "it ends within a line" if end else "it is empty")
+            if problem := _lost_lines(log / name):
+                raise torn(log / name, lines_problem(LocalPlace(root), f"{LOG}/{name}") or problem)
     if cause is not None:
         for name in checkpoints:
             if _end(log / name)[-4:] != b"PAR1":
-                raise torn(log / name, str(cause).splitlines()[0], _without(LocalPlace(root), int(name[:20])))
+                raise torn(log / name, str(cause).splitlines()[0], without_checkpoint(LocalPlace(root), int(name[:20])))
+
+
+def _lost_lines(path: Path) -> str:
+    try:
+        return lost_lines(path.read_bytes())
+    except OSError as exc:
+        raise_if_not_damage(exc)
+        return ""
 
 
 def _refuse_special(path: Path) -> None:
@@ -207,12 +232,13 @@ def refuse_damaged(place: Place, wanted: int | None = None) -> None:
         raise torn(
             place.path(f"{LOG}/{LAST_CHECKPOINT}"),
             f"it names the checkpoint of version {last}, which is gone",
-            _without(place, last),
+            without_checkpoint(place, last),
         )
-    checkpoints = (int(name[:20]) for name in place.names(LOG) if _ANY_CHECKPOINT.match(name))
+    checkpoints = (int(name[:20]) for name in place.names(LOG) if ANY_CHECKPOINT.match(name))
     since = max(checkpoints, default=-1)
     found = sorted(versions(place), reverse=True)
-    for following, version in pairwise(found):
+    # The first commit is needed like others where there is no checkpoint.
+    for following, version in pairwise([*found, -1]):
         if version != following - 1 and version >= since:
             raise torn(place.path(f"{LOG}/{commit_name(version + 1)}"), "it is gone, and there are later ones")
     needed = found if wanted is None else [v for v in found if v <= wanted]
@@ -232,6 +258,10 @@ def refuse_damaged(place: Place, wanted: int | None = None) -> None:
             if problem := _schema_problem(str(action["schemaString"])):
                 raise torn(place.path(f"{LOG}/{commit_name(version)}"), problem)
             return
+    if since < 0 and needed:
+        raise torn(
+            place.path(f"{LOG}/{commit_name(needed[-1])}"), "neither it nor a later one has the table's metadata"
+        )
 
 
 def damaged_type(place: Place, wanted: int | None, text: str) -> DataError | None:
@@ -258,7 +288,9 @@ def damaged_type(place: Place, wanted: int | None, text: str) -> DataError | Non
     if last is None or (wanted is not None and last > wanted):
         return None
     names = (name for name in place.names(LOG) if name.startswith(f"{last:020d}.checkpoint."))
-    return next((torn(place.path(f"{LOG}/{name}"), why, _without(place, last)) for name in sorted(names)), None)
+    return next(
+        (torn(place.path(f"{LOG}/{name}"), why, without_checkpoint(place, last)) for name in sorted(names)), None
+    )
 
 
 def _schema_problem(text: str) -> str:
@@ -278,25 +310,19 @@ def lines_problem(place: Place, path: str) -> str:
     Raises `OSError` where it cannot be read for a reason that is not its own (`raise_if_not_damage`).
     """
     try:
-        seen = False
+        seen, check = False, LineCheck()
         for number, line in enumerate(place.lines(path), 1):
             if line.strip():
                 seen = True
-                try:
-                    action = json.loads(line)
-                except ValueError as exc:
-                    return f"line {number} is not JSON ({exc})"
-                for kind, fields in _NEEDED.items():
-                    named = action.get(kind) if isinstance(action, dict) else None
-                    if named is not None and (lacks := [field for field in fields if field not in named]):
-                        return f"the {kind} in line {number} lacks {' and '.join(lacks)}"
-        return "" if seen else "it is empty"
+                if problem := check.problem(number, line):
+                    return problem
+        return check.problem_at_end() if seen else "it is empty"
     except OSError as exc:
         raise_if_not_damage(exc)
         return f"it cannot be read ({exc.strerror or exc})"
 
 
-def _without(place: Place, checkpoint: int) -> str:
+def without_checkpoint(place: Place, checkpoint: int) -> str:
     """What to do where the checkpoint of this version is gone or damaged; "" where nothing else says the same."""
     names = set(place.names(LOG))
     versions = [int(name[:20]) for name in names if _COMMIT.fullmatch(name)]
@@ -363,7 +389,7 @@ def has_commit(root: Path | Place, version: int) -> bool:
 def has_version(place: Place, version: int) -> bool:
     """Whether the log has all the files from which a version is read: the commits since the first or a checkpoint."""
     names = set(place.names(LOG))
-    checkpoints = (int(name[:20]) for name in names if _ANY_CHECKPOINT.match(name))
+    checkpoints = (int(name[:20]) for name in names if ANY_CHECKPOINT.match(name))
     begin = max((found for found in checkpoints if found <= version), default=-1)
     return all(commit_name(found) in names for found in range(begin + 1, version + 1))
 

@@ -20,7 +20,7 @@ from engine.errors import DataError
 from engine.storage.find_place import place_at
 from engine.storage.local_place import LocalPlace
 from engine.storage.place import Place
-from nodes.table.log import LOG, commit_name, kind_of, lines, torn
+from nodes.table.log import LOG, commit_name, kind_of, lines, refuse_damaged, torn
 from nodes.table.snapshot import TableVersion, load_delta, table_version
 from nodes.table.temporary_folder import temporary_folder
 
@@ -51,10 +51,16 @@ def sample_table(where: str | Path | Place, version: int, count: int) -> TableVe
     for name in checkpoints.get(begin, ()):
         for batch in _checkpoint_rows(place, f"{LOG}/{name}"):
             sample.take_rows(batch)
+    try:
+        chosen = b"".join(sample.lines())
+    except ValueError as exc:
+        # Lines are parsed when they are chosen: which file it is has to be looked for.
+        refuse_damaged(place, version)
+        raise torn(place.path(LOG), str(exc)) from exc
     with temporary_folder() as folder:
         log = folder / LOG
         log.mkdir()
-        (log / commit_name(0)).write_bytes(b"".join(sample.lines()))
+        (log / commit_name(0)).write_bytes(chosen)
         return table_version(load_delta(LocalPlace(folder)), place, version)
 
 

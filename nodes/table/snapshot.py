@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,15 @@ from engine.storage.objects import redact
 from engine.storage.place import Place
 from engine.storage.table_lock import WRITER_APP_ID
 from nodes.table.features import CommitRules, commit_rules, refuse_unreadable
-from nodes.table.log import LOG, damaged_type, data_version, has_version, last_writer, refuse_damaged, refuse_torn
+from nodes.table.log import (
+    LOG,
+    damaged_type,
+    data_version,
+    has_version,
+    last_writer,
+    refuse_damaged,
+    refuse_torn,
+)
 from nodes.table.log_copy import load_copy
 from nodes.volume_file.layout import spec_of
 
@@ -161,7 +170,9 @@ def table_version(delta: DeltaTable, place: Place, version: int) -> TableVersion
 
 def last_token(delta: DeltaTable, place: Place) -> int:
     """The fencing token of the last writer of this version of the table at `place`, 0 when there was none."""
-    token = delta.transaction_version(WRITER_APP_ID) or 0
+    # Read only now: delta-rs has not looked at these lines of the log before.
+    with _naming_files(place, delta.version()):
+        token = delta.transaction_version(WRITER_APP_ID) or 0
     if not token and _EXPIRY in delta.metadata().configuration:
         # The table lets transactions expire, in a snapshot: the commit still has it.
         found = last_writer(place, delta.version())
@@ -187,15 +198,24 @@ def sorted_files(files: list[TableFile], root: object) -> tuple[TableFile, ...]:
 def load_delta(root: Path | Place, version: int | None = None) -> DeltaTable:
     """delta-rs' table object. Raises as `open_table`."""
     from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
 
     place = place_at(root)
     refuse_misread(place)
     folder, address = place.local_folder, place.delta_rs_address
     if folder is not None:
         refuse_torn(folder)
-    try:
+    with _naming_files(place, version):
         return DeltaTable(address, version=version) if address is not None else load_copy(place, version)
+
+
+@contextmanager
+def _naming_files(place: Place, version: int | None) -> Iterator[None]:
+    """What delta-rs cannot read of a log in our words, with the file of the log as far as it is found."""
+    from deltalake.exceptions import DeltaError
+
+    folder = place.local_folder
+    try:
+        yield
     except (DeltaError, OSError) as exc:
         if folder is None:
             # Not chained: the library's text may hold what ours leaves out.
@@ -231,6 +251,10 @@ def _load_error(place: Place, version: int | None, exc: Exception) -> VoxelflowE
             refuse_damaged(place, version)
         except VoxelflowError as found:
             return found
+        from nodes.table.damaged_checkpoint import damaged_checkpoint  # with pyarrow
+
+        if of_checkpoint := damaged_checkpoint(place, version, redact(str(exc)).partition("\n")[0]):
+            return of_checkpoint
     if isinstance(known, StaleInput) and version is not None and has_version(place, version):
         # Not gone, but not to be read now: who takes it for gone deletes its files.
         return DataError(

@@ -36,6 +36,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from engine.declare.context import TaskContext
 from engine.errors import DataError
 from engine.storage.files import flush, size_problem, write_whole
@@ -44,13 +46,33 @@ from engine.storage.place import NewFile, Place
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableFile, describe_file
-from nodes.volume_file.rewrite import Recipe, RowSource, rewrite, rewritten_name
+from nodes.volume_file.id_bounds import WRONG_ENDS, id_bounds, other_rows, read_id_bounds
+from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite, rewritten_name
 
 Ranges = tuple[tuple[int, int], ...]
 """Rows of a file: half-open ranges, sorted."""
 _SLOTS = 64
 _CONVERSION = "convert-"
 _SOURCES = "sources-"
+
+
+def _source(folder: Path, file: TableFile, rows: Ranges) -> RowSource:
+    """Rows of a file. Another file of the same size would be copied without a word, and its rows be there twice."""
+    source = RowSource(folder / file.path, file.bytes, rows)
+    said = file.id_min, file.id_max
+    if problem := other_rows(id_bounds(read_metadata(source.path, source.bytes)), said):
+        with pq.ParquetFile(source.path, page_checksum_verification=True) as opened:
+            if not other_rows(read_id_bounds(opened), said):
+                raise DataError(
+                    f"{source.path} is damaged: {WRONG_ENDS}",
+                    hint="`voxelflow verify` of the table lists all damage and says what to do.",
+                )
+        raise DataError(
+            f"{source.path} {problem}",
+            hint="Bring the right file back from a copy. Or delete this one and run again from the node that makes the"
+            " table (--from): it fills it again from the Parquet files.",
+        )
+    return source
 
 
 class Staging:
@@ -72,8 +94,11 @@ class Staging:
         self._lock = threading.Lock()
 
     def sources(self, files: Sequence[tuple[TableFile, Ranges]]) -> list[RowSource]:
-        """These rows of the table's files, where they can be read until `rewrite` returns."""
-        return [RowSource(self._root / file.path, file.bytes, rows) for file, rows in files]
+        """These rows of the table's files, where they can be read until `rewrite` returns.
+
+        Raises `DataError` for a file that cannot be read, or holds other rows than the log says.
+        """
+        return [_source(self._root, file, rows) for file, rows in files]
 
     def rewrite(
         self, sources: Sequence[RowSource], recipe: Recipe, on_rows: Callable[[int], None]
@@ -180,7 +205,7 @@ class _RemoteStaging(Staging):
             self._place.fetch([(file.path, file.bytes) for file, _ in files], folder)
         except FileNotFoundError as exc:
             raise DataError(str(exc), hint="Make the table again.") from exc
-        return [RowSource(folder / file.path, file.bytes, rows) for file, rows in files]
+        return [_source(folder, file, rows) for file, rows in files]
 
     def rewrite(
         self, sources: Sequence[RowSource], recipe: Recipe, on_rows: Callable[[int], None]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nodes.volume_file.fatal_footer import refuse_fatal
+from nodes.volume_file.id_bounds import WRONG_ENDS, id_bounds, other_rows, read_id_bounds
+from nodes.volume_file.join import is_of_known_writer
 from nodes.volume_file.pages import ChunkCheck, VolumePages
-from nodes.volume_file.stored_chunks import stored_chunks
+from nodes.volume_file.stored_chunks import stored_chunks, stored_footer
 
+_READ_BYTES, _ROWS = 1 << 20, 64
+"""Volumes that must be decoded are read so many bytes, and decoded so many rows, at a time."""
 _IDS = 5
 """Ids of lost volumes that are named."""
 
@@ -37,9 +42,10 @@ class FileCheck:
         return sum(end - start for start, end in self.rows)
 
 
-def check_file(file: pa.NativeFile, rows: int, volume_bytes: int) -> FileCheck:
-    """Read all pages of an open file that should have `rows` rows. Memory: 1 MB, and a row group without its volumes.
+def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, ids: tuple[str, str] | None = None) -> FileCheck:
+    """Read all pages of an open file that should have `rows` rows, with ids between those two.
 
+    Memory: 1 MB, a page of volumes where these must be decoded, and a row group without its volumes.
     Never raises for what is wrong with the file's bytes; `OSError` when they cannot be read at all.
     """
     try:
@@ -48,8 +54,15 @@ def check_file(file: pa.NativeFile, rows: int, volume_bytes: int) -> FileCheck:
         metadata = parquet.metadata
         if metadata.num_rows != rows:
             return _all_lost(rows, f"its footer says {metadata.num_rows:,} rows, not {rows:,}")
-        refuse_fatal(metadata)
-        return _check_pages(file, parquet, VolumePages(volume_bytes))
+        refuse_fatal(metadata, stored_footer(file), statistics=is_of_known_writer(metadata))
+        found = _check_pages(file, parquet, VolumePages(volume_bytes))
+        if found.problems:
+            return found
+        there, said = read_id_bounds(parquet), id_bounds(metadata)
+        if ids is not None and (problem := other_rows(there, ids)):
+            return _all_lost(rows, f"it {problem}")
+        # No row is lost by that; who asks for some ids is led astray.
+        return found if said in (None, there) else replace(found, problems=(WRONG_ENDS,))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise
@@ -65,8 +78,10 @@ def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePa
     problems: dict[str, None] = {}
     lost: set[tuple[int, int]] = set()
     first = checked = unchecked = 0
+    by_pages = pq.ParquetFile(file, metadata=metadata, buffer_size=_READ_BYTES, page_checksum_verification=True)
     for number, chunks in enumerate(stored_chunks(file)):
         group = metadata.row_group(number)
+        to_decode = False
         for column, chunk in enumerate(chunks):
             is_volume = chunk.path == "volume"
             plain = is_volume and not chunk.compressed
@@ -81,12 +96,14 @@ def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePa
                 start, end = (page.first, page.first + page.values) if flat else (0, group.num_rows)
                 lost.add((first + min(start, group.num_rows - 1), first + min(end, group.num_rows)))
             if is_volume:
+                to_decode = not check.all_compared
                 without = chunk.values if check.unchecked else 0
                 unchecked, checked = unchecked + without, checked + chunk.values - without
-        if (problem := _decoding_problem(parquet, number)) and not any(
-            a < first + group.num_rows and b > first for a, b in lost
-        ):
-            # The bits of a page's header are not in its checksum.
+        # The bits of a page's header are not in its checksum, nor is how its bytes are compressed.
+        problem = _decoding_problem(parquet, number) or (
+            _volumes_problem(by_pages, number, volumes.volume_bytes) if to_decode else ""
+        )
+        if problem and not any(a < first + group.num_rows and b > first for a, b in lost):
             problems[problem] = None
             lost.add((first, first + group.num_rows))
         first += group.num_rows
@@ -105,6 +122,19 @@ def _decoding_problem(parquet: pq.ParquetFile, group: int) -> str:
         return f"its ids and labels cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
     rows = parquet.metadata.row_group(group).num_rows
     return "" if found == rows or not names else f"a row group has {found:,} ids, not {rows:,}"
+
+
+def _volumes_problem(parquet: pq.ParquetFile, group: int, volume_bytes: int) -> str:
+    """Why the volumes of a row group cannot be decoded, or ""."""
+    rows = max(1, min(_ROWS, _READ_BYTES // max(1, volume_bytes)))
+    try:
+        for batch in parquet.iter_batches(rows, row_groups=[group], columns=["volume"], use_threads=False):
+            lengths = pc.binary_length(batch.column(0).cast(pa.binary()).drop_null()).unique().to_pylist()
+            if lengths not in ([], [volume_bytes]):
+                return f"its volumes are not {volume_bytes:,} bytes long"
+    except (pa.ArrowException, OSError) as exc:
+        return f"its volumes cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
+    return ""
 
 
 def _joined(ranges: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -57,8 +57,7 @@ def can_join(files: Iterable[tuple[int, pq.FileMetaData]], empty: bytes, codec: 
     """
     schema = pq.ParquetFile(pa.BufferReader(empty)).schema
     for rows, meta in files:
-        ours = meta.created_by.startswith(_WRITER) or is_creator(meta.created_by)
-        if meta.num_rows != rows or not ours or not meta.schema.equals(schema):
+        if meta.num_rows != rows or not is_of_known_writer(meta) or not meta.schema.equals(schema):
             return False
         for group in _groups_of(meta):
             if group.num_rows > group_rows:
@@ -68,6 +67,11 @@ def can_join(files: Iterable[tuple[int, pq.FileMetaData]], empty: bytes, codec: 
                 if chunk.has_dictionary_page or chunk.compression != codec or not plain:
                     return False
     return True
+
+
+def is_of_known_writer(meta: pq.FileMetaData) -> bool:
+    """Whether a file may be joined with others, by its writer. The statistics of other files are not looked at."""
+    return bool(meta.created_by.startswith(_WRITER) or is_creator(meta.created_by))
 
 
 def join(
@@ -154,12 +158,12 @@ class _Copy:
                     check = ChunkCheck(chunk.num_values, length, self._volumes if plain else None)
                     if length < _SMALL:
                         with naming(piece.path):
-                            small.append(_read(files[piece.path], chunk.data_page_offset, length))
+                            small.append(_read(files[piece.path], chunk.data_page_offset, length, piece.path))
                         check.feed(small[-1])
                     else:
                         _write(self._out, small)
                         with naming(piece.path, {errno.EIO}):
-                            self._copy_range(files[piece.path], chunk.data_page_offset, length, check)
+                            self._copy_range(files[piece.path], chunk.data_page_offset, length, check, piece.path)
                     self._judge(piece, chunk, check.finish(), is_volume)
                 _write(self._out, small)
                 made.append(chunk_of(columns, offset))
@@ -168,7 +172,8 @@ class _Copy:
             for file in files.values():
                 os.close(file)
 
-    def _copy_range(self, file: int, offset: int, length: int, check: ChunkCheck) -> None:
+    def _copy_range(self, file: int, offset: int, length: int, check: ChunkCheck, path: Path) -> None:
+        _refuse_outside(file, offset, length, path)
         while length:
             done = os.preadv(file, [self._buffer[:length]], offset)
             if not done:
@@ -188,7 +193,17 @@ class _Copy:
             self.unchecked += chunk.num_values
 
 
-def _read(file: int, offset: int, length: int) -> bytes:
+def _refuse_outside(file: int, offset: int, length: int, path: Path) -> None:
+    """Raise `DataError` for bytes that a file does not have: one flipped bit in its footer says so."""
+    if offset < 0 or length < 0 or offset + length > os.fstat(file).st_size:
+        raise DataError(
+            f"{path} is damaged: a column of it lies outside of it by its footer",
+            hint="`voxelflow verify` of the table lists all damage and says what to do.",
+        )
+
+
+def _read(file: int, offset: int, length: int, path: Path) -> bytes:
+    _refuse_outside(file, offset, length, path)
     data = os.pread(file, length, offset)
     if len(data) != length:
         raise OSError(errno.EIO, _TOO_SHORT)

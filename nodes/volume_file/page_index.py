@@ -36,6 +36,7 @@ Layout: https://github.com/apache/parquet-format (Data Pages, Thrift definition 
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -159,7 +160,7 @@ def _chunk_pages(
     at, end, values = column.data_page_offset, column.data_page_offset + column.total_compressed_size, 0
     if not schema.max_definition_level and column.num_values == row_group.num_rows:
         # The first head alone says what all are: the others are compared when their volumes are read.
-        start = os.pread(file, own.head_bytes, at)
+        start = _read_at(file, own.head_bytes, at)
         if own.fills(column.total_compressed_size, column.num_values, start):
             return [(at + own.head_bytes, column.num_values, own.stride, 0, 0, NO_CHECKSUM)]
     step = LENGTH + own.volume_bytes
@@ -177,12 +178,22 @@ def _chunk_pages(
     return out
 
 
+def _read_at(file: int, count: int, at: int) -> bytes:
+    """Bytes of an open file, fewer where it ends. Raises `NotIndexable` for a place that no file has."""
+    try:
+        return os.pread(file, count, at)
+    except (OSError, OverflowError) as exc:
+        if isinstance(exc, OSError) and exc.errno != errno.EINVAL:
+            raise
+        raise NotIndexable("a page of its volume column lies outside of it") from None
+
+
 def _levels(file: int, start: int, page: PageHeader) -> int:
     """Bytes of the levels of a nullable column's page. Raises `NotIndexable` when it holds a null."""
     length, prefix = page.levels, 0
     if length is None:
-        length, prefix = int.from_bytes(os.pread(file, 4, start), "little"), 4
-    if length > page.body or not _all_present(os.pread(file, length, start + prefix), page.values):
+        length, prefix = int.from_bytes(_read_at(file, 4, start), "little"), 4
+    if length > page.body or not _all_present(_read_at(file, length, start + prefix), page.values):
         raise NotIndexable("its volume column holds nulls, or marks them in an old way")
     return prefix + length
 
@@ -223,7 +234,7 @@ def _page(file: int, at: int, end: int, headers: dict[bytes, PageHeader]) -> Pag
     """
     length = _HEADER_BYTES
     while True:
-        data = os.pread(file, min(length, end - at), at)
+        data = _read_at(file, min(length, end - at), at)
         for header, page in headers.items():
             if data.startswith(header):
                 return page

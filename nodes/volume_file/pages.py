@@ -217,6 +217,11 @@ class ChunkCheck:
     def _try_bytes(self) -> int:
         return _FIRST_TRY if self._uniform is None else self._uniform.head_bytes - LENGTH
 
+    @property
+    def all_compared(self) -> bool:
+        """Whether each volume has a page of its own, of which every bit was compared; to be asked after `finish`."""
+        return self._uniform is not None
+
     def feed(self, data: bytes | memoryview) -> None:
         """The next bytes of the chunk."""
         rest = memoryview(data)

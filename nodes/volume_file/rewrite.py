@@ -27,7 +27,7 @@ from engine.storage.io_errors import NO_SPACE_TO_WRITE, naming
 from engine.storage.page_cache import will_read
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import read_footer, sign_footer
-from nodes.volume_file.join import can_join, join, template
+from nodes.volume_file.join import can_join, is_of_known_writer, join, template
 from nodes.volume_file.layout import ROW_GROUP_ROWS, schema, spec_of, writer_options
 
 GROUP_BYTES = 64 << 20
@@ -243,7 +243,7 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
         found, file, footer = read_footer(path)
         if found != size:
             raise DataError(f"{path} has {found} bytes, not {size} as the table's log says", hint=_HINT)
-        refuse_fatal(file.metadata, footer)
+        refuse_fatal(file.metadata, footer, statistics=is_of_known_writer(file.metadata))
         return file.metadata
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
         raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc

@@ -46,6 +46,14 @@ class StoredChunk:
 
 def stored_chunks(file: pa.NativeFile) -> list[list[StoredChunk]]:
     """The columns of each row group. Raises `Malformed`, a `ValueError`, when the footer does not say that."""
+    fields, _ = read_struct(stored_footer(file))
+    return [
+        [_chunk(column) for column in _list(_dict(group).get(_COLUMNS))] for group in _list(fields.get(_ROW_GROUPS))
+    ]
+
+
+def stored_footer(file: pa.NativeFile) -> bytes:
+    """The footer of an open file, as it is stored. Raises `Malformed` when it has none."""
     size = file.size()
     if size < END:
         raise Malformed("it ends too early")
@@ -55,10 +63,7 @@ def stored_chunks(file: pa.NativeFile) -> list[list[StoredChunk]]:
     if not end.endswith(MAGIC) or length + END > size:
         raise Malformed("it has no footer")
     file.seek(size - END - length)
-    fields, _ = read_struct(bytes(file.read(length)))
-    return [
-        [_chunk(column) for column in _list(_dict(group).get(_COLUMNS))] for group in _list(fields.get(_ROW_GROUPS))
-    ]
+    return bytes(file.read(length))
 
 
 def _chunk(column: object) -> StoredChunk:

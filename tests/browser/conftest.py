@@ -113,11 +113,12 @@ def _volumes(_module_studio: StudioServer) -> str:
 
 
 @pytest.fixture
-def volumes_document(_volumes: str, troubles: Troubles) -> str:
+def volumes_document(request: pytest.FixtureRequest, studio: StudioServer, troubles: Troubles) -> str:
     """The pipeline of `volume_viewer.seed_volumes` in the module's shared studio."""
     # The thumbnail of its bad file cannot be made, and browsers report that.
     troubles.allow(r"status of 422 .*/volumes/(thumbnail|voxels)")
-    return _volumes
+    document: str = request.getfixturevalue("_volumes")  # not before the studio, which is forked, as its runs are
+    return document
 
 
 @pytest.fixture

@@ -443,9 +443,11 @@ def test_a_run_that_ends_says_what_it_came_to_and_leads_there(page: Page, gate: 
     # The picture of the run is there, and larger when asked for.
     picture = page.get_by_test_id("stImage").locator("img").first
     eventually(lambda: picture.evaluate("image => image.complete && image.naturalWidth") == 8)
+    height = "image => image.getBoundingClientRect().height"
+    assert picture.evaluate(height) < 0.5 * SIZE["height"]
     picture.hover()
-    page.get_by_role("button", name="Fullscreen").first.click()
-    eventually(lambda: picture.evaluate("image => image.getBoundingClientRect().height") > 0.5 * SIZE["height"])
+    page.get_by_role("button", name="Fullscreen: Scored: Curves").click()
+    eventually(lambda: picture.evaluate(height) > 0.5 * SIZE["height"])
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Open model").click()
     expect(page.get_by_role("dialog")).to_contain_text("voxelflow predict")

@@ -41,10 +41,12 @@ def held(page: Page, address: re.Pattern[str]) -> Iterator[None]:
 
 def same(one: Locator, place: dict[str, float]) -> None:
     """Wait until it has the position and the size of the other element."""
-    eventually(
-        lambda: all(abs(box(one)[side] - place[side]) <= 1 for side in place),  # type: ignore[literal-required]
-        lambda: f"{box(one)} and not {place}",
-    )
+
+    def has_come() -> bool:
+        found = one.bounding_box()  # none at the moment when it takes its outline's place
+        return found is not None and all(abs(found[side] - place[side]) <= 1 for side in place)  # type: ignore[literal-required]
+
+    eventually(has_come, lambda: f"{one.bounding_box()} and not {place}")
 
 
 def place(found: Locator) -> dict[str, float]:

@@ -197,12 +197,12 @@ _CONTEXTS = """() => {
 def test_viewers_that_come_and_go_share_one_graphics_context(
     page: Page, studio: StudioServer, volumes_document: str
 ) -> None:
-    """A browser gives a page 16, and takes the oldest away for the next."""
+    """A browser gives a page 16, and takes the oldest away for the next: of six, none makes another than the first."""
     canvas = StudioPage(page, studio)
     canvas.open(volumes_document)
     page.evaluate(_CONTEXTS)
     drawn = canvas.dialog.locator(".rendering canvas[data-drawn]")
-    for _ in range(10):
+    for _ in range(3):
         open_first(canvas)
         canvas.dialog.get_by_label("Layout").select_option("all")
         expect(drawn).to_be_visible()
@@ -218,8 +218,8 @@ def test_viewers_that_come_and_go_share_one_graphics_context(
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "requests"),
-    [((30, 30, 10, 10), "float64", 1), ((160, 256, 256), "float32", 2), ((512, 512, 200, 1), "int16", 2)],
-    ids=["ten channels", "40 MB", "100 MB"],
+    [((30, 30, 10, 10), "float64", 1), ((160, 256, 128), "float32", 2), ((512, 512, 40, 1), "int16", 2)],
+    ids=["ten channels", "20 parts of float32", "20 parts of int16"],
 )
 def test_a_volume_comes_whole_and_a_large_one_is_seen_before(
     page: Page, studio: StudioServer, shape: tuple[int, ...], dtype: str, requests: int
@@ -244,6 +244,7 @@ def test_a_volume_comes_whole_and_a_large_one_is_seen_before(
     loaded(thumbs.locator("img"))
     thumbs.first.click()
     opened(canvas)
+    eventually(lambda: len(sent) >= requests)  # the coarse one may be the later one
     assert len(sent) == requests, "the whole one, and before a large one a coarse one"
     expect(canvas.dialog.get_by_role("progressbar", name="Volume on its way")).to_have_count(0)
     assert "every" not in canvas.dialog.locator(".volume-side").inner_text()

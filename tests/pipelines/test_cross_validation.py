@@ -75,6 +75,7 @@ def test_each_volume_is_validated_once_and_the_report_has_the_mean(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_runs")
 def test_by_group_a_patient_is_in_one_fold(tmp_path: Path, workspace: Workspace, store: RunStore) -> None:
     write_volumes(tmp_path / "data", COUNT, shape=(8, 8, 6, 1))
     lines = (tmp_path / "data" / "labels.csv").read_text().splitlines()

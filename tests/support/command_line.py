@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.cli.session import Answer, CheckedData, NodeWork
+from engine.cli.node_work import Answer, CheckedData, NodeWork
 from engine.declare.datasets import Dataset
 from engine.document.pipeline import Pipeline
 

@@ -28,7 +28,7 @@ class World:
     disk: FaultyDisk | None
     forks: Forks
     short: bool = False
-    """Whether the stage `more` is left out, which the short form has no time for."""
+    """Whether it is the short form: without the stage `more`, and with tracking only the first two stages."""
     stages: Any = None
     """Made by the first kind that wants them (`tests.torture.stages.stages_of`)."""
 

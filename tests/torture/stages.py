@@ -82,12 +82,10 @@ class Stages:
     def __init__(self, world: World, *, registers: bool = False) -> None:
         self._world, scene = world, world.scene
         after = (*MODELS, REGISTER) if registers else MODELS
-        self.stages = []
-        scene.clear()
-        others = scene.fill_sources()
-        scene.write(sources_document(scene.root))
-        sources = self._stage("sources", SOURCES, SOURCES, others)
-        self.sources_again = self._stage("sources-again", (), SOURCES, others)
+        # The short form has two rounds of runs that are tracked: they are of the first stages (`FullDisk.short`).
+        few = world.short and registers
+        self.stages: list[Stage] = []
+        sources = [] if few else [self._make_sources()]
         scene.clear()
         scene.fill()
         scene.write(storage_document(scene.source))
@@ -95,14 +93,26 @@ class Stages:
         storage_only = scene.document.read_text()
         scene.write(whole_document(scene.source, registers=registers))
         self.stages.append(self._stage("models", after, (*STORAGE, *after)))
+        if few:
+            return
         self.again = self._stage("again", (), (*STORAGE, *after))
         """All is there, and the same run is asked for again."""
         scene.document.write_text(storage_only)
         scene.grow()
         self.stages.append(self._stage("grown", STORAGE, STORAGE))
-        self.stages.append(sources)
+        self.stages += sources
         self._usual = list(self.stages)
         self.more_again = self.again if world.short else self._make_more()
+
+    def _make_sources(self) -> Stage:
+        """The stage in which volumes come in other ways; keeps the one after it, which asks for the same again."""
+        scene = self._world.scene
+        scene.clear()
+        others = scene.fill_sources()
+        scene.write(sources_document(scene.root))
+        stage = self._stage("sources", SOURCES, SOURCES, others)
+        self.sources_again = self._stage("sources-again", (), SOURCES, others)
+        return stage
 
     def _stage(
         self,

@@ -168,7 +168,7 @@ def _picture(title: str, estimates: Sequence[Estimate], advice: Advice, ends: _E
     if not points:
         st.html(tag("p", "Nothing here has a price.", class_="vf-muted"))
         return
-    own = _own_line(estimates, advice, ends)
+    own = own_line(estimates, advice, ends)
     # In the same table: a second one inside the specification would keep Streamlit from putting new points into it.
     points = [{**point, "own": False} for point in points] + ([{**_NOWHERE, **own}] if own else [])
     chart = time_against_cost(usual_currency(estimates), ends, current_mode())
@@ -178,10 +178,12 @@ def _picture(title: str, estimates: Sequence[Estimate], advice: Advice, ends: _E
 _NOWHERE: dict[str, Any] = {"own": True, "prominent": False, "recommended": False, "efficient": False}
 
 
-def _own_line(estimates: Sequence[Estimate], advice: Advice, ends: _Ends) -> dict[str, Any] | None:
-    """The time of the profile's own machine where it has no price, or one in another currency than the others."""
+def own_line(estimates: Sequence[Estimate], advice: Advice, ends: _Ends) -> dict[str, Any] | None:
+    """The time of the profile's own machine where no point is drawn of it: its cost is unknown, 0, or in
+    another currency than those of the others."""
     own = next((e for e in estimates if advice.own is not None and e.machine == advice.own.machine), None)
-    priced = own is not None and own.cost is not None and own.machine.currency == usual_currency(estimates)
+    # What costs nothing has no place on an axis of logarithms.
+    priced = own is not None and bool(own.cost) and own.machine.currency == usual_currency(estimates)
     if own is None or priced or not own.fits or not ends[1][0] < own.seconds < ends[1][1] * 3:
         return None
     price = "no price" if own.cost is None else money(own.cost, own.machine.currency)

@@ -33,13 +33,13 @@ from ui.runs.feed import Series
 from ui.runs.system import rates, system_charts
 from ui.runs.timeline import time_unit
 from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
+from ui.shell.place_in_turn import is_shown, place_in_turn
 from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio
 
 _ADDRESS = "profile"
 _SHOWN, _NOTE, _WRONG = "compute_shown", "compute_note", "compute_wrong"
-_DRAWN = "compute_drawn"
-"""Of which profile the page was drawn last (its name, or None of a new one), and in which of two places."""
+_PLACE = "compute_profile"
 _LOOK_S = 0.5
 _NEW = "compute_is_new"
 
@@ -55,14 +55,7 @@ def show() -> None:
     with left:
         chosen = _list(listed, default)
     shown = None if st.session_state.get(_NEW) else chosen
-    # Another profile is drawn in another place, so that the one before is removed at once: Streamlit keeps old elements
-    # until the whole page is drawn, and a new container takes over the elements of the one in its place.
-    before, turn = st.session_state.get(_DRAWN, (shown, 0))
-    turn = turn if before == shown else 1 - turn
-    with right:
-        places = [st.container() if number == turn else st.empty() for number in range(2)]
-    st.session_state[_DRAWN] = (shown, turn)
-    with places[turn]:
+    with right, place_in_turn(_PLACE, shown):
         if (broken := unreadable(workspace)) is not None:
             show_error(broken)
         elif st.session_state.get(_NEW):
@@ -233,7 +226,7 @@ _tests = ProfileTests()
 
 
 def _test(name: str) -> None:
-    if st.session_state.get(_DRAWN, (name, 0))[0] != name:
+    if not is_shown(_PLACE, name):
         return  # by the timer of a profile that is shown no more: what it drew goes
     workspace = studio().workspace
     test = _tests.newest(name, workspace)

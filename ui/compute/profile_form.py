@@ -180,7 +180,8 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     form.spot = st.checkbox(
         "A machine that may be taken back, at its spot price",
         start.spot,
-        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above.",
+        help="Runs then cost what machines.csv of the workspace says (spot_per_hour), where no price stands above. On"
+        " Databricks that is said of the executors; the driver stays on demand.",
         key=f"{DRAFT}_spot",
     )
     problems("machine", "executor_machine", "price_per_hour", "currency", "storage_root", "spot")

@@ -16,6 +16,13 @@ _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 _LARGEST_PICTURE = 20 << 20
 MIN_PICTURE_WIDTH = 320
 """Of a column of pictures."""
+_SHOWS = {
+    "confusion": "Confusion matrix",
+    "numbers": "Predicted and true",
+    "classes": "Volumes of each class",
+    "roc": "ROC curve",
+}
+"""By the name of a file without its ending, what it shows where that does not say it: runs have recorded no more."""
 
 
 def each_once(artifacts: Sequence[Artifact]) -> list[Artifact]:
@@ -46,6 +53,15 @@ def _title(artifact: Artifact, depth: int) -> str:
         return artifact.name
     end = str(Path(*path.parts[-depth:]))
     return end if artifact.name == path.name else f"{artifact.name}, {end}"
+
+
+def picture_title(artifact: Artifact, title: str) -> str:
+    """What a picture shows, in words where `titles_of` has but its file's name."""
+    path = Path(artifact.path)
+    if title != path.name:
+        return title
+    words = path.stem.replace("_", " ").replace("-", " ").strip()
+    return _SHOWS.get(path.stem) or f"{words[:1].upper()}{words[1:]}" or title
 
 
 def is_picture(artifact: Artifact) -> bool:

@@ -51,6 +51,8 @@ from ui.runs.metrics import (
 from ui.runs.sweeps import MOST_COMPARED, objectives_of
 from ui.shell import navigation
 from ui.shell.blocks import Content, Html, chip, heading, notice, shortened, table, tag, text, unbroken
+from ui.shell.outlined import outlined
+from ui.shell.place_in_turn import place_in_turn
 from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import current_mode, follow_mode
 from ui.studio_context import studio
@@ -100,7 +102,9 @@ def show() -> None:
         return
     follow_mode()
     active = any(studio().store.run(run_id).active for run_id in chosen)
-    st.fragment(_comparison, run_every=_TICK_S if active else None)(chosen, active)
+    # Of other runs all tables have other columns.
+    with place_in_turn("comparison", tuple(chosen)):
+        st.fragment(_comparison, run_every=_TICK_S if active else None)(chosen, active)
 
 
 def _choose() -> list[str]:
@@ -147,6 +151,11 @@ def _choice(run: Run) -> str:
 
 
 def _comparison(chosen: Sequence[str], was_active: bool) -> None:
+    with outlined("comparison", tuple(chosen)):
+        _compare(chosen, was_active)
+
+
+def _compare(chosen: Sequence[str], was_active: bool) -> None:
     runs = [read_details(studio().workspace, studio().store, run_id) for run_id in chosen]
     if was_active and not any(d.run.active for d in runs) and not is_request_waiting():
         st.rerun()

@@ -8,12 +8,15 @@ that was stopped has left of it, reports what it did itself: its curves begin wi
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -79,16 +82,47 @@ class _Left:
 
 
 @dataclass
-class _Before:
-    """The curves of what a node may have gone on from, by name, each until it is joined to the node's own."""
+class _Reported:
+    """What an earlier run reported of a node, as it did: the numbers of the events, and by name the number of the
+    event, the step and the value of each figure."""
 
     of: Earlier
-    curves: dict[str, Series] = field(default_factory=dict)
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    figures: dict[str, tuple[array[int], array[float], array[float]]] = field(default_factory=dict)
+
+    def add(self, number: int, event: Metrics) -> None:
+        self.numbers.append(number)
+        for name, value in event.values.items():
+            numbers, steps, values = self.figures.setdefault(name, (array("q"), array("d"), array("d")))
+            numbers.append(number)
+            steps.append(event.step)
+            values.append(value)
+
+    def curves(self, first: int, last: int) -> dict[str, Series]:
+        """The curves by name of the events from `first` to `last`."""
+        out: dict[str, Series] = {}
+        for name, (numbers, steps, values) in self.figures.items():
+            begin, end = bisect_left(numbers, first), bisect_right(numbers, last)
+            for at in range(begin, end):
+                out.setdefault(name, Series()).add(steps[at], values[at])
+        return out
+
+
+@dataclass
+class _Stretch:
+    """The curves of work that a node may have gone on from, by name, each until it is joined to the node's own."""
+
+    of: Earlier
+    curves: dict[str, Series]
+    beginning: Beginning
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The figures of a node up to `steps`, by name: they are of the run `run_id`, which the node went on from."""
+    """The figures of a node up to `steps`, by name: they are of the run `run_id`, which the node went on from.
+
+    A run is there twice where another one went on from it, and it from that one, once it was resumed.
+    """
 
     run_id: str
     steps: dict[str, float] = field(default_factory=dict)
@@ -122,8 +156,10 @@ class Feed:
     """Nodes that began to work, until they have figures and it is asked what they went on from."""
     _asked: set[str] = field(default_factory=set)
     """Nodes that were asked about."""
-    _before: dict[str, list[_Before]] = field(default_factory=dict)
-    """By node, what it went on from, the latest first."""
+    _reported: dict[str, list[_Reported]] = field(default_factory=dict)
+    """By node, what the runs have reported that it may have gone on from, until all of it is read."""
+    _before: dict[str, list[_Stretch]] = field(default_factory=dict)
+    """By node, what it may have gone on from, the latest first."""
     _beginnings: dict[str, list[Beginning]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     """After a click a page's old script may still be reading when the new one begins."""
@@ -137,7 +173,7 @@ class Feed:
     @property
     def beginnings(self) -> dict[str, list[Beginning]]:
         """By node, what begins its curves and is of earlier runs, the latest first."""
-        return {node: list(found) for node, found in self._beginnings.items()}
+        return {node: list(found) for node, found in self._beginnings.items() if found}
 
     @property
     def is_behind(self) -> bool:
@@ -170,7 +206,7 @@ class Feed:
             for left.after, event in found:
                 for node in left.nodes[event.node or ""]:
                     if left.before:
-                        self._keep_before(left.made_by, node, event)
+                        self._keep_before(left.made_by, node, left.after, event)
                     elif self._made_by.get(node) == left.made_by:
                         self._keep(event.model_copy(update={"node": node}))
             taken += len(found)
@@ -208,24 +244,26 @@ class Feed:
     def _look_before(self, store: RunStore, run_id: str, there: str, node: str, plans: dict[str, Plan | None]) -> None:
         """Find out what the node went on from, which in `run_id` is called `there`."""
         for earlier in gone_on_from(store, run_id, there, plans):
-            self._before.setdefault(node, []).append(_Before(earlier))
+            self._reported.setdefault(node, []).append(_Reported(earlier))
             self._elsewhere.append(_Left(earlier.run_id, {earlier.node: [node]}, before=True))
 
-    def _keep_before(self, made_by: str, node: str, event: Event) -> None:
+    def _keep_before(self, made_by: str, node: str, number: int, event: Event) -> None:
         if not isinstance(event, Metrics):
             return
-        for before in self._before.get(node, ()):
-            if before.of.run_id == made_by:
-                for name, value in event.values.items():
-                    before.curves.setdefault(name, Series()).add(event.step, value)
+        for reported in self._reported.get(node, ()):
+            if (reported.of.run_id, reported.of.node) == (made_by, event.node):
+                reported.add(number, event)
 
     def _join(self) -> None:
         """Have the curves of nodes that went on begin with those of before, once their own have begun: only then is
         known from where."""
         if self._elsewhere:
             return
-        for node, runs in self._before.items():
-            for before in runs:
+        for node, reported in self._reported.items():
+            self._before[node] = _stretches(reported)
+        self._reported.clear()
+        for node, stretches in self._before.items():
+            for before in stretches:
                 for name in [name for name in before.curves if (node, name) in self.metrics]:
                     earlier, own = before.curves[name], self.metrics[node, name]
                     count = bisect_left(earlier.steps, own.steps[0])
@@ -234,17 +272,12 @@ class Feed:
                     del before.curves[name]
                     if count:
                         own.steps[:0], own.values[:0] = earlier.steps[:count], earlier.values[:count]
-                        self._beginning(node, before.of.run_id).steps[name] = earlier.steps[count - 1]
-
-    def _beginning(self, node: str, run_id: str) -> Beginning:
-        known = self._beginnings.setdefault(node, [])
-        found = next((each for each in known if each.run_id == run_id), None)
-        if found is None:
-            known.append(found := Beginning(run_id))
-        return found
+                        before.beginning.steps[name] = earlier.steps[count - 1]
+            self._beginnings[node] = [before.beginning for before in stretches if before.beginning.steps]
 
     def _forget(self, node: str) -> None:
         self._made_by.pop(node, None)
+        self._reported.pop(node, None)
         self._before.pop(node, None)
         self._beginnings.pop(node, None)
         self.artifacts.pop(node, None)
@@ -287,6 +320,30 @@ class Feed:
             case Facts():
                 self.facts.setdefault(node, {}).update(event.values)
         self._last_event = event.time
+
+
+def _stretches(runs: Iterable[_Reported]) -> list[_Stretch]:
+    """What was reported as stretches of work that followed one another, the latest first.
+
+    Runs that were at the same work took turns where one of them was resumed after another had gone on: each of their
+    turns is a stretch. `runs` are as `gone_on_from` gives them.
+    """
+    out: list[_Stretch] = []
+    at_work: list[list[_Reported]] = [[]]
+    for run in runs:
+        if not run.of.stopped:  # it made a result; those that follow were stopped at that
+            at_work.append([])
+        at_work[-1].append(run)
+    for same in at_work:
+        events = merge(*([(number, at) for number in run.numbers] for at, run in enumerate(same)))
+        turns = [(same[at], [number for number, _ in turn]) for at, turn in groupby(events, itemgetter(1))]
+        made = False
+        for run, numbers in reversed(turns):
+            # Only the last turn of a run ended with its result.
+            of = replace(run.of, stopped=True) if made else run.of
+            made = made or not of.stopped
+            out.append(_Stretch(of, run.curves(numbers[0], numbers[-1]), Beginning(of.run_id)))
+    return out
 
 
 def _meet(before: Sequence[float], own: Sequence[float]) -> bool:

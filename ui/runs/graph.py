@@ -24,6 +24,7 @@ from ui.runs import node_panel
 from ui.runs.feed import kept_by_tab
 from ui.shell.blocks import notice
 from ui.shell.canvas import draw_picture
+from ui.shell.place_in_turn import place_in_turn
 from ui.studio_context import studio
 
 _NODE, _GRAPH, _LIST = "run_node", "run_node_graph", "run_node_list"
@@ -150,7 +151,8 @@ def show(details: Details) -> None:
         width=360,
     )
     if chosen is not None:
-        node_panel.show(details, chosen)
+        with place_in_turn(f"{_NODE}-{run.run_id}", chosen):
+            node_panel.show(details, chosen)
 
 
 def _turn(kind: str, run_id: str) -> str:

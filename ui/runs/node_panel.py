@@ -13,7 +13,15 @@ from engine.history.details import LEFT_OUT, Details, fact_text, failure_of, out
 from engine.store.runs import Task
 from engine.text import duration, moment, plural
 from engine.wording import advance
-from ui.runs.artifacts import MIN_PICTURE_WIDTH, draw_file, draw_picture, each_once, is_picture, titles_of
+from ui.runs.artifacts import (
+    MIN_PICTURE_WIDTH,
+    draw_file,
+    draw_picture,
+    each_once,
+    is_picture,
+    picture_title,
+    titles_of,
+)
 from ui.runs.feed import feed_of
 from ui.runs.logs import draw_lines, logs_of, matching, newest
 from ui.shell.blocks import Html, chip, facts, heading, notice, table, tag, text
@@ -69,7 +77,7 @@ def _made(details: Details, node: str, task: Task | None) -> None:
             with st.grid(min_column_width=MIN_PICTURE_WIDTH, key="node_pictures") as grid:
                 for artifact in pictures:
                     with grid.cell():
-                        draw_picture(artifact, titles[artifact.path], f"node-{node}")
+                        draw_picture(artifact, picture_title(artifact, titles[artifact.path]), f"node-{node}")
         for artifact in kept:
             if not is_picture(artifact):
                 draw_file(artifact, titles[artifact.path], "", f"node-{node}")

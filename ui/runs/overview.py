@@ -11,7 +11,15 @@ from engine.history.summary import Change, Tile, changes, run_before, tiles
 from engine.store.runs import Run
 from engine.text import duration, moment, numbers
 from engine.wording import made as made_text
-from ui.runs.artifacts import MIN_PICTURE_WIDTH, draw_file, draw_picture, each_once, is_picture, titles_of
+from ui.runs.artifacts import (
+    MIN_PICTURE_WIDTH,
+    draw_file,
+    draw_picture,
+    each_once,
+    is_picture,
+    picture_title,
+    titles_of,
+)
 from ui.runs.feed import feed_of
 from ui.runs.metrics import Family, draw_family, families, link_to_makers, say_beginnings
 from ui.runs.node_panel import progress_block
@@ -230,10 +238,9 @@ def _artifacts(details: Details) -> None:
         st.html(heading("Pictures"))
         with st.grid(min_column_width=MIN_PICTURE_WIDTH, key="overview_pictures") as grid:
             for node, artifact in pictures:
+                shown = picture_title(artifact, titles[node][artifact.path])
                 with grid.cell():
-                    draw_picture(
-                        artifact, f"{named.get(node, node)}, {titles[node][artifact.path]}", f"overview-{node}"
-                    )
+                    draw_picture(artifact, f"{named.get(node, node)}: {shown}", f"overview-{node}")
     if others:
         with st.expander(f"Files ({len(others)})", key="overview_files"):
             for node, artifact in others:

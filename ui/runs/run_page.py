@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +17,9 @@ from engine.text import duration, moment
 from engine.wording import against_estimate, cost_text, expected_text, summary
 from ui.runs import actions
 from ui.shell import navigation
-from ui.shell.blocks import chip, facts, notice, shortened, skeleton, tag, text
+from ui.shell.blocks import chip, facts, notice, shortened, tag, text
+from ui.shell.outlined import outlined
+from ui.shell.place_in_turn import place_in_turn
 from ui.shell.redraw import is_request_waiting
 from ui.shell.theme import follow_mode
 from ui.studio_context import studio
@@ -39,9 +40,11 @@ def show() -> None:
     run = details.run
     navigation.set_title(f"{shortened(run.pipeline, 60)} {short_id(run.run_id)}")
     every = TICK_S if run.active else None
-    st.fragment(_header, run_every=every)(run.run_id, _version(run))
-    actions.show(details)
-    st.fragment(_parts)(run.run_id, every)
+    # Links lead from run to run: a tab of the one before would stand below the head of this one.
+    with place_in_turn("run", run.run_id):
+        st.fragment(_header, run_every=every)(run.run_id, _version(run))
+        actions.show(details)
+        st.fragment(_parts)(run.run_id, every)
     follow_mode()
 
 
@@ -56,15 +59,9 @@ def _parts(run_id: str, every: float | None) -> None:
 
 
 def _part(run_id: str, module: str) -> None:
-    name = f"ui.runs.{module}"
-    # Always there: what follows it must not move when it goes.
-    place = st.empty()
-    if name not in sys.modules:
-        place.html(skeleton())
-        importlib.import_module(name)
-        place.empty()
-    draw: Callable[[Details], None] = sys.modules[name].show
-    draw(read_details(studio().workspace, studio().store, run_id))
+    with outlined("run", (run_id, module)):
+        draw: Callable[[Details], None] = importlib.import_module(f"ui.runs.{module}").show
+        draw(read_details(studio().workspace, studio().store, run_id))
 
 
 def _missing(wanted: str) -> None:

@@ -28,7 +28,7 @@ from ui.shell.theme import apply_style
 
 PIPELINE = "pipeline"
 """What in the address of Build names the pipeline."""
-_ENTRY, _SHOWN, _OPENED = "entry", "page_shown", "page_opened"
+_ENTRY, _SHOWN, _OPENED, _VISIT = "entry", "page_shown", "page_opened", "page_visit"
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 
 
@@ -107,6 +107,7 @@ def show(pages: Mapping[Address, Callable[[], None]]) -> None:
     st.session_state.setdefault(_ENTRY, page.url_path)
     if st.session_state.get(_SHOWN) != page.url_path:
         st.session_state[_SHOWN], st.session_state[_OPENED] = page.url_path, True
+        st.session_state[_VISIT] = visit() + 1
     set_title(page.title)
     apply_style(full_bleed=page.url_path == "")
     try:
@@ -121,6 +122,12 @@ def entry() -> Address | None:
     """The page at which this visit began; None for the hidden ones."""
     found: str = st.session_state[_ENTRY]
     return next((a for a in (START, BUILD, RUNS, COMPARE, LINEAGE, COMPUTE) if found == _page(a).url_path), None)
+
+
+def visit() -> int:
+    """How many pages were opened so far, this one included: another number each time that a page is opened."""
+    count: int = st.session_state.get(_VISIT, 0)
+    return count
 
 
 def just_opened() -> bool:

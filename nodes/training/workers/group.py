@@ -69,22 +69,8 @@ def train_with_workers(
         folder.path.mkdir(parents=True)
         pass_on_leftovers(ctx, earlier)
         known = KnownSteps(old / folder.events.name for old in earlier)
-        folder.write_job(
-            Job(
-                run_id=ctx.run_id,
-                node_id=ctx.node_id,
-                fingerprint=ctx.fingerprint,
-                out=str(ctx.out),
-                shared=str(ctx.shared),
-                scratch=str(ctx.scratch),
-                data=data,
-                validation=validation,
-                test=test,
-                settings=settings,
-                begin=str(path),
-                framework=framework,
-            )
-        )
+        job = job_of(ctx, ctx.scratch, data, settings, path, validation=validation, test=test, framework=framework)
+        folder.write_job(job)
         events = EventReader(folder.events, ctx.emit, known)
         enter_phase(starting(framework_named(framework), settings.workers))
         group = start(folder, settings.workers)
@@ -101,6 +87,34 @@ def train_with_workers(
         raise outcome.error(ctx.run_id, f"goes on after step {step:,}" if step else "begins again")
     shutil.rmtree(root)
     return model
+
+
+def job_of(
+    ctx: TaskContext,
+    scratch: Path,
+    data: Dataset,
+    settings: Settings,
+    begin: Path,
+    *,
+    validation: Dataset | None = None,
+    test: Dataset | None = None,
+    framework: str = "keras",
+) -> Job:
+    """What the workers of a task are to do, from the checkpoint `begin`, with half-done work in `scratch`."""
+    return Job(
+        run_id=ctx.run_id,
+        node_id=ctx.node_id,
+        fingerprint=ctx.fingerprint,
+        out=str(ctx.out),
+        shared=str(ctx.shared),
+        scratch=str(scratch),
+        data=data,
+        validation=validation,
+        test=test,
+        settings=settings,
+        begin=str(begin),
+        framework=framework,
+    )
 
 
 def pass_on_leftovers(ctx: TaskContext, earlier: list[Path] | None = None) -> None:

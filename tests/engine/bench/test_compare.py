@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -129,11 +130,53 @@ def test_three_machines_are_compared_by_time_and_cost() -> None:
     assert [p.bound for p in found.machines] == ["input", "compute", "compute", "compute"]
     assert meaning(found) == [
         "fast is the fastest: an epoch of 36,000 volumes takes 12 min 00 s and costs 0.72 USD.",
-        "slow is the cheapest: 1 h 00 min and costs 0.36 USD.",
-        "No price to compare is known of euro.",
+        "slow is the cheapest of those with a price to compare: it takes 1 h 00 min and costs 0.36 USD.",
+        "Costs are compared in USD alone: not of euro (EUR).",
         "Not bound by computing, also in the fastest way: fast by input (arrow, batch 32).",
     ]
     assert "fast" in draw_frontier(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"price": 0.36}, "slow is the cheapest: it takes 1 h 00 min and costs 0.36 USD."),
+        ({}, "No price is known of slow."),
+        ({"price": 0.36, "currency": "EUR"}, "Costs are compared in USD alone: not of slow (EUR)."),
+        ({"price": 0.36, "currency": ""}, "Costs are compared in USD alone: not of slow (none given)."),
+    ],
+)
+def test_why_a_cost_is_not_compared_is_said(more: dict[str, Any], said: str) -> None:
+    slow = result("slow", *runs(10, 10, 10), **more)
+    results = [slow, *(result(name, *runs(rate, rate, rate), price=36.0) for name, rate in (("a", 100), ("b", 90)))]
+    found = meaning(compare(results, works(results)[0], "cold", volumes=36_000))
+    assert [line for line in found if line.endswith(said)]
+    # One price is no choice.
+    found = meaning(compare([results[1], slow], works(results)[0], "cold", volumes=36_000))
+    assert any("the cheapest" in line for line in found) is (more == {"price": 0.36})
+    unpriced = [results[2].model_copy(update={"price_per_hour": None}), slow]
+    found = meaning(compare(unpriced, works(results)[0], "cold", volumes=36_000))
+    assert not any("the cheapest" in line for line in found)
+
+
+def test_one_that_is_not_the_fastest_and_alone_has_a_price_says_what_it_costs() -> None:
+    results = [result("fast", row(100)), result("slow", row(10), price=0.36)]
+    found = meaning(compare(results, works(results)[0], "synthetic", volumes=36_000))
+    assert found[1:] == ["slow takes 1 h 00 min and costs 0.36 USD.", "No price is known of fast."]
+
+
+def test_beside_a_machine_that_costs_nothing_no_ratio_is_shown() -> None:
+    results = [result("free", row(100), price=0.0), result("paid", row(10), price=0.36)]
+    found = compare(results, works(results)[0], "synthetic", volumes=1)
+    assert [line[6:8] for line in compared_rows(found)] == [("0.00 USD", "1.00"), ("<0.0001 USD", "")]
+    assert meaning(found)[0].startswith("free is the fastest: an epoch of 1 volume takes")
+
+
+def test_a_damaged_row_that_took_no_time_is_not_compared() -> None:
+    damaged = row(10).model_copy(update={"waiting_s": 0.0, "computing_s": 5e-324, "rest_s": 0.0})
+    broken, whole = result("broken", damaged), result("whole", row(10))
+    assert broken.measured == ()
+    assert [p.result.name for p in compare([broken, whole], works([whole])[0], "synthetic").points] == ["whole"]
 
 
 def test_costs_are_in_the_currency_of_those_that_did_the_work() -> None:
@@ -167,7 +210,7 @@ def test_the_input_of_most_machines_is_compared_and_who_lacks_it_is_named() -> N
     assert found.left_out == ("fastbox",)
     assert meaning(found) == [
         "slowbox: an epoch of 36,000 volumes takes 1 h 00 min.",
-        "No price to compare is known of slowbox.",
+        "No price is known of slowbox.",
         "Not compared, as not measured with cold input: fastbox.",
     ]
     both = result("both", *runs(100, 90, 80))

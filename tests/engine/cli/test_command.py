@@ -227,13 +227,13 @@ def test_node_types_are_loaded_without_what_other_processes_need() -> None:
 @pytest.mark.slow
 def test_workers_do_not_import_the_command(home: Path, workspace: Workspace) -> None:
     program = (
-        "import sys, os\n"
-        "from engine.cli import main\n"
+        "import sys, os, voxelflow\n"
         "read, write = os.pipe()\n"
         "sys.stdin = open(os.devnull)\n"
         "from engine.run import worker\n"
         "worker.work = lambda fd, catalog: print(sorted(m for m in sys.modules if '.' not in m)) or 0\n"
-        f"sys.exit(main(None, None, None, ['_worker', {str(workspace.root)!r}, str(write)]))\n"
+        f"sys.argv[1:] = ['_worker', {str(workspace.root)!r}, str(write)]\n"
+        "voxelflow.main()\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=WAIT_S)
     imported = json.loads(done.stdout.replace("'", '"'))

@@ -256,8 +256,8 @@ def test_a_price_of_ones_own_is_not_called_a_spot_price(command: Command, file: 
     (workspace.root / "machines.csv").write_text("name,price_per_hour,spot_per_hour,currency\ncellar,0.9,0.3,EUR\n")
     spot = 'machine = "cellar"\nspot = true\n'
     file.write_text(f"[spot]\n{spot}[own]\n{spot}price_per_hour = 0.2\n")
-    assert "cellar, at its spot price" in command("profiles", "show", "spot").done().out
-    assert "spot price" not in command("profiles", "show", "own").done().out
+    assert "cellar on the spot market" in command("profiles", "show", "spot").done().out
+    assert "spot market" not in command("profiles", "show", "own").done().out
 
 
 def test_the_default_profile_is_used_where_none_is_named(command: Command, save: Save, file: Path) -> None:

@@ -24,7 +24,9 @@ from engine.profiles import Profile
 from engine.profiles.file import parse_profiles
 from engine.workspace import Workspace
 
-ON_DATABRICKS = CLUSTER.model_copy(update={"master": "databricks", "machine": "Standard_D8s_v5@eastus"})
+ON_DATABRICKS = CLUSTER.model_copy(
+    update={"master": "databricks", "machine": "Standard_D8s_v5@eastus", "provider": "azure"}
+)
 """Five executors: with the driver, six machines."""
 ELASTIC = {f"spark.dynamicAllocation.{n}": v for n, v in {"enabled": "true", "maxExecutors": "9"}.items()}
 
@@ -145,7 +147,7 @@ def test_a_cost_limit_without_a_price_is_refused(platform: str, price: float | N
         ({"machine_price": 0.5}, "what Databricks' units cost beside Standard_D8s_v5 is not known", "price_per_dbu = "),
         (
             {"machine_price": 0.1, "price_per_dbu": 0.1, "dbu_per_hour": 2.0, "spot": True},
-            "its price is a spot price, and a bundle asks for no spot machines",
+            "what its machines cost on demand is not known",
             "price_per_hour = ",
         ),
     ],

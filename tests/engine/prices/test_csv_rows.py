@@ -91,6 +91,48 @@ def test_a_misspelt_column_is_named_with_the_one_that_was_meant(tmp_path: Path) 
         assert caught.value.hint.startswith(hint)
 
 
+def test_columns_may_be_written_in_capitals(tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text("Name,COUNT\nplum,1\n")
+    assert brought_rows(given, read, "fruit") == [{"name": "plum", "count": 1}]
+    given.write_text("name,Name\nplum,1\n")
+    with pytest.raises(UsageError, match="has a column twice"):
+        brought_rows(given, read, "fruit")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("+0.5", 0.5), (".5", 0.5), ("5.", 5.0), ("1e3", 1000.0), ("2E-1", 0.2), ("-0", 0.0), ("-0.0", 0.0)],
+)
+def test_numbers_are_read_as_programs_write_them(tmp_path: Path, text: str, count: float) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text(f"name,count\nplum,{text}\n")
+    ((fruit,),) = ([row["count"]] for row in brought_rows(given, read, "fruit"))
+    assert (fruit, str(fruit)) == (count, str(count))
+
+
+@pytest.mark.parametrize("text", ["1_5", "\u0661", "-1", "nan", "inf", "0x1", "1..5", "$0.5", "N/A"])
+def test_what_might_be_another_number_is_refused(tmp_path: Path, text: str) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text(f"name,count\nplum,{text}\n")
+    with pytest.raises(UsageError, match=r"line 2, count: must be a number of at least 0, not") as caught:
+        brought_rows(given, read, "fruit")
+    assert caught.value.hint == "Write it as 0.384."
+
+
+def test_whole_numbers_have_an_example_of_their_own_and_decimal_commas_are_explained(tmp_path: Path) -> None:
+    given = tmp_path / "given.csv"
+    given.write_text("name,cores\nplum,4.5\n")
+    layout = Layout(("name", "cores"), needed=("name",), numbers=(), whole=("cores",), rows="fruit")
+    with pytest.raises(UsageError, match="must be a whole number") as caught:
+        list(read_rows(given, layout))
+    assert caught.value.hint == "Write it as 16."
+    given.write_text("name,count\nplum,0,5\n")
+    with pytest.raises(UsageError, match="has more cells than the first line") as caught:
+        brought_rows(given, read, "fruit")
+    assert caught.value.hint.startswith("Write numbers with a point")
+
+
 @pytest.mark.parametrize(("mark", "named"), [(";", "semicolons"), ("\t", "tabs")])
 def test_other_marks_between_columns_are_named(tmp_path: Path, mark: str, named: str) -> None:
     given = tmp_path / "given.csv"

@@ -94,10 +94,21 @@ def test_a_row_without_figures_is_of_a_machine_that_has_them(machines: list[Mach
 
 
 @pytest.mark.timeout(60)
-def test_names_that_count_thousands_of_machines_are_compared_with_few() -> None:
-    """Their numbers say no size: each would be doubted by all others."""
-    machines = [_machine(f"vm-{number:05d}", 1.0) for number in range(1, 3_000)]
+def test_thousands_of_sizes_are_compared_with_few() -> None:
+    """Of one price, each would be doubted by all others."""
+    machines = [_machine(f"m5.{number}xlarge", 1.0) for number in range(1, 3_000)]
     assert 0 < len(doubts(machines, SHIPPED)) <= 3 * len(machines)
+
+
+@pytest.mark.parametrize("name", ["host-{}", "vm-{:05d}", "node.{}", "gpu-box-{}"])
+def test_numbers_that_count_machines_say_no_size(name: str) -> None:
+    machines = [_machine(name.format(number), 1.0 + number % 3) for number in range(30)]
+    assert doubts(machines, SHIPPED) == []
+
+
+def test_a_size_of_zero_is_none() -> None:
+    machines = [_machine(f"Standard_D{size}s_v9", 1.0) for size in (0, 2)]
+    assert doubts(machines, SHIPPED) == []
 
 
 def test_sizes_are_told_by_their_cores() -> None:

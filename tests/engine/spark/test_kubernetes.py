@@ -125,6 +125,13 @@ def test_in_a_pod_the_executors_belong_to_it() -> None:
     assert "spark.kubernetes.driver.pod.name" not in kubernetes.settings(profile(), {"HOSTNAME": "laptop"})
 
 
+def test_the_line_for_the_image_is_given() -> None:
+    with pytest.raises(UsageError) as caught:
+        kubernetes.check(profile(name="my pods", spark={}))
+    line = '"spark.kubernetes.container.image" = "REGISTRY/IMAGE:TAG"'
+    assert f'add the line `{line}` below ["my pods".spark] of profiles.toml' in caught.value.hint
+
+
 @pytest.mark.parametrize("fields", [{"spark": {}}, {"storage_root": None}, {"storage_root": Path("/mnt/other")}])
 def test_what_spark_cannot_guess_is_asked_for_before_anything_starts(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch

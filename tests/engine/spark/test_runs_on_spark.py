@@ -13,6 +13,7 @@ import psutil
 import pytest
 from building import box, pipeline
 from running import Runner, end_active
+from system_sessions import members, wait_gone
 from waiting import wait_until
 
 from engine.catalog import Catalog
@@ -51,31 +52,6 @@ def _leaders(runner: Runner, run_id: str, worker: int) -> list[int]:
     """The leaders of the sessions that a run's work on Spark is in: its worker's, the daemon's, Java's."""
     daemons = [e.java for e in _events(runner, run_id, SparkSession) if e.java and psutil.pid_exists(e.java)]
     return [worker, *daemons, *(java.pid for daemon in daemons for java in psutil.Process(daemon).children())]
-
-
-def _members(leaders: list[int]) -> list[int]:
-    """Processes of these sessions: Java, and Python's side of Spark, which leaves the process group."""
-    return [pid for leader in leaders for pid in _session_members(leader)]
-
-
-def _session_members(leader: int) -> list[int]:
-    out = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if os.getsid(int(name)) == leader and "Z" not in _state(int(name)):
-                    out.append(int(name))
-            except (ProcessLookupError, FileNotFoundError):
-                continue
-    return out
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def _wait_gone(*leaders: int) -> None:
-    wait_until(lambda: not _members([*leaders]), "the end of all processes")
 
 
 def _events(runner: Runner, run_id: str, kind: type) -> list:
@@ -133,7 +109,7 @@ def test_tasks_share_one_session_and_a_failing_one_leaves_it_to_the_others(runne
     assert (last.done, last.total, last.label) == (5, 5, "on executors")
     started = [e for e in _events(runner, run.run_id, Message) if "started in" in e.text]
     assert [e.node for e in started] == ["a"]
-    _wait_gone(pids["a"], sessions[0].java)  # a task failed, so Java went with it
+    wait_gone(pids["a"], sessions[0].java)  # a task failed, so Java went with it
 
 
 @pytest.mark.needs(part="java")
@@ -158,10 +134,10 @@ def test_a_session_that_dies_fails_its_task_and_a_new_one_does_the_rest(runner: 
     assert tasks["again"].attempt == 2
     states = [e.state for e in _events(runner, run.run_id, SparkSession)]
     assert states == ["live", "ended"] * 4
-    _wait_gone(*{e.pid for e in _events(runner, run.run_id, TaskStarted)})
+    wait_gone(*{e.pid for e in _events(runner, run.run_id, TaskStarted)})
     daemons = [e.java for e in _events(runner, run.run_id, SparkSession) if e.java]
-    _wait_gone(*daemons[:-1])
-    assert _members(daemons[-1:])  # the last one waits for the next run
+    wait_gone(*daemons[:-1])
+    assert members(*daemons[-1:])  # the last one waits for the next run
 
 
 @pytest.mark.needs(part="java")
@@ -179,10 +155,10 @@ def _cancel(runner: Runner, run_id: str, pid: int | None) -> None:
     """Cancel the run whose task is at work in that process, and wait until all of its processes are gone."""
     assert pid is not None
     leaders = _leaders(runner, run_id, pid)
-    assert len(_members(leaders)) > 2
+    assert len(members(*leaders)) > 2
     launch.cancel(runner.store, run_id)
     assert runner.finish(run_id).state == "cancelled"
-    _wait_gone(*leaders)
+    wait_gone(*leaders)
 
 
 def test_without_java_the_node_says_so_and_others_go_on(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +173,13 @@ def test_without_java_the_node_says_so_and_others_go_on(runner: Runner, monkeypa
 def test_a_killed_run_leaves_no_process_and_resume_finishes(runner: Runner, probe_gate: Path) -> None:
     run_id, worker = runner.start_slow()
     leaders = _leaders(runner, run_id, worker)
-    members = _members(leaders)
-    assert len(members) > 4  # our worker and daemon, Java, and Python's daemon and workers
-    open_to = {c.laddr.ip for c in psutil.net_connections("tcp") if c.pid in members and c.status == "LISTEN"}
+    at_work = members(*leaders)
+    assert len(at_work) > 4  # our worker and daemon, Java, and Python's daemon and workers
+    open_to = {c.laddr.ip for c in psutil.net_connections("tcp") if c.pid in at_work and c.status == "LISTEN"}
     assert open_to
     assert open_to <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     assert launch.kill_run(runner.workspace, runner.store.run(run_id))
-    _wait_gone(*leaders)
+    wait_gone(*leaders)
     probe_gate.touch()
     run, tasks = runner.resume(run_id)
     assert run.state == "done"
@@ -246,7 +222,7 @@ def test_the_next_run_takes_the_java_of_the_one_before_and_finds_no_trace_of_it(
         [program] = psutil.Process(live.java).children()
         assert program.name() == "java"
         assert "hunter2" not in " ".join(program.cmdline() + psutil.Process(live.java).cmdline())
-        assert _session_members(program.pid) == [program.pid]  # and none of Spark's Python processes
+        assert members(program.pid) == [program.pid]  # and none of Spark's Python processes
     assert java[0] == java[1] > 0
     assert len(applications) == 2
     assert [seen.pop("python") for seen in found] == [["run 1", None], ["run 2", None]]
@@ -259,16 +235,5 @@ def test_the_next_run_takes_the_java_of_the_one_before_and_finds_no_trace_of_it(
     run, _ = runner.run(pipeline(box("fails", "Fail", how="told")))
     assert run.state == "failed"
     assert _events(runner, run.run_id, SparkSession)[0].java == java[0]
-    _wait_gone(java[0], program.pid)  # what went wrong may be in Java, and stay there
+    wait_gone(java[0], program.pid)  # what went wrong may be in Java, and stay there
     assert not list(unpacked.iterdir())
-
-
-@pytest.mark.needs(part="java")
-@pytest.mark.usefixtures("forked_runs")
-def test_a_profile_that_keeps_nothing_warm_has_java_below_its_worker(runner: Runner) -> None:
-    runner.profile = runner.profile.model_copy(update={"keep_warm_minutes": 0})
-    run, tasks = runner.run(pipeline(box("a", "Make", text="alone")))
-    assert runner.text(tasks["a"]) == "alone"
-    [live, _] = _events(runner, run.run_id, SparkSession)
-    assert live.java == 0
-    _wait_gone(_events(runner, run.run_id, TaskStarted)[0].pid)

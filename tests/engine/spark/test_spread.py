@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,3 +38,12 @@ def test_a_result_that_spark_has_lost_is_missed() -> None:
     assert [next(found), next(found)] == [(0, "A"), (1, "B")]
     with pytest.raises(ExecutionError, match="lost the results of 1 of 3 tasks"):
         next(found)
+
+
+def test_executors_do_not_import_what_starts_a_session() -> None:
+    """Each of Spark's Python processes imports the work that it is handed."""
+    code = "import sys, nodes.spark.make_chunks; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    loaded = done.stdout.split()
+    assert "engine.spark.spread" in loaded
+    assert "engine.spark.session" not in loaded

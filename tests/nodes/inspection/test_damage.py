@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from delta_tables import context, ids, shards, volume_of
+from delta_tables import context, ids, shards, volume_of, write_shard
 from deltalake import DeltaTable
 
 from engine.declare.datasets import TrainedModel, VolumeDelta, VolumeParquet, VolumeSpec
@@ -23,6 +23,7 @@ from engine.storage.local_place import LocalPlace
 from nodes.inspection.damage import Checked, check_dataset, check_model, set_aside
 from nodes.inspection.verify import check_data
 from nodes.parquet_to_delta import parquet_to_delta
+from nodes.table.snapshot import open_table
 
 
 def flip(path: Path, at: int, bit: int = 1) -> None:
@@ -60,6 +61,17 @@ def test_a_whole_table_has_no_damage(table: VolumeDelta, parquet: VolumeParquet)
     for data in (table, table.uri, parquet):
         found = check(data)
         assert (found.damages, found.files, found.volumes, found.unchecked) == ([], 2, 70, 0)
+
+
+def test_a_file_in_the_place_of_another_of_the_same_size_is_found(table: VolumeDelta, tmp_path: Path) -> None:
+    """By the ids that the log says: its own checksums are right."""
+    (name,) = (f.path for f in open_table(table.uri).files if f.rows == 30)
+    first, other = Path(table.uri) / name, tmp_path / write_shard(tmp_path, ids(90, 30)).path
+    assert first.stat().st_size == other.stat().st_size
+    other.replace(first)
+    (damage,) = check(table.uri).damages
+    assert damage.file == str(first)
+    assert damage.problem.startswith("it holds other rows than the table's log says: ids from ")
 
 
 def test_a_flipped_bit_in_a_volume_names_file_and_volume(table: VolumeDelta) -> None:

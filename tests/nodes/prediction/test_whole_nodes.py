@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import forked_programs
 import numpy as np
 import pytest
 from prediction_scenarios import run_prediction
@@ -165,5 +166,5 @@ def test_a_whole_model(tmp_path: Path) -> None:
     assert "went through the node Blur sigma=1.5" in said.stdout + said.stderr
     assert "Traceback" not in said.stderr
     code = f"import mlflow.pyfunc; mlflow.pyfunc.load_model({str(Path(model.uri) / 'mlflow_model')!r})"
-    served = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    served = forked_programs.run(code, training=True, timeout=200, cwd=tmp_path)
     assert "Blur sigma=1.5, which it cannot repeat" in served.stderr

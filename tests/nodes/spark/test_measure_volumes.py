@@ -14,10 +14,12 @@ from npy_folders import make_volumes, numbered, rows, take
 from pyspark.sql import SparkSession
 from running import Runner
 from spark_nodes import on_spark, spark_context, start_driver, was_killed
+from system_sessions import wait_gone
 from volume_sets import make_surveys
 
 import voxelflow
 from engine.declare.datasets import Dataset, VolumeFiles, VolumeParquet
+from engine.declare.events import SparkSession as SessionEvent
 from engine.declare.events import TaskStarted
 from engine.errors import DataError
 from engine.profiles import Profile
@@ -160,6 +162,7 @@ def test_files_go_when_what_they_say_is_saved(
 
 @pytest.mark.usefixtures("forked_runs")
 def test_a_run_on_spark_makes_what_one_without_it_makes(tmp_path: Path) -> None:
+    """Its profile keeps nothing warm: Java is below its worker, and gone with it."""
     make_volumes(tmp_path / "in", numbered(COUNT), SHAPE)
     document = pipeline(
         box("folder", "VolumeFolder", folder=str(tmp_path / "in")),
@@ -169,7 +172,7 @@ def test_a_run_on_spark_makes_what_one_without_it_makes(tmp_path: Path) -> None:
     )
     spark = Profile(
         name="spark", backend="spark", master="local[2]", cores=2, memory_bytes=4 << 30,
-        spark={"spark.driver.memory": "512m"},
+        keep_warm_minutes=0, spark={"spark.driver.memory": "512m"},
     )  # fmt: skip
     found = []
     for profile in (None, spark):
@@ -180,6 +183,10 @@ def test_a_run_on_spark_makes_what_one_without_it_makes(tmp_path: Path) -> None:
         made = tasks["convert"].outputs["out"]
         assert isinstance(made, VolumeParquet)
         found.append((rows(made), made.spec))
-        backends = {e.node: e.backend for _, e in runner.store.events(run.run_id) if isinstance(e, TaskStarted)}
-        assert backends["transform"] == ("spark" if profile else "embedded")
+        events = [event for _, event in runner.store.events(run.run_id)]
+        started = {e.node: e for e in events if isinstance(e, TaskStarted)}
+        assert started["transform"].backend == ("spark" if profile else "embedded")
+        sessions = [(e.state, e.java) for e in events if isinstance(e, SessionEvent)]
+        assert sessions == ([("live", 0), ("ended", 0)] if profile else [])
     assert found[0] == found[1]
+    wait_gone(started["transform"].pid)

@@ -31,7 +31,7 @@ from nodes.storage_probe import target
 from nodes.storage_probe.measure import _epoch_there, probe_place
 from nodes.storage_probe.parameters import EXAMPLE, Epoch, ProbeParameters
 from nodes.storage_probe.report import JSON, PAGE, PICTURE, write_report
-from nodes.storage_probe.target import ABANDONED_S, OURS, LocalTarget, _counted
+from nodes.storage_probe.target import ABANDONED_S, OURS, LocalTarget, _counted, target_at
 
 SHORT = ProbeParameters(seconds=5, limit_mb=4)
 SHORTER = ProbeParameters(seconds=2, limit_mb=4)
@@ -278,6 +278,48 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / OURS).write_text("a file where the probe's folder would be")
     with pytest.raises(UsageError, match="nothing can be written to"):
         probe(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "hint"),
+    [
+        (r"\\server\share\x", "Mount the share"),
+        ("//server/share", "Mount the share"),
+        ("server:/export", "Mount the share"),
+        ("smb://server/share", "Mount the share"),
+        ("C:\\data", "such as /mnt/c/folder"),
+        ("file:///data", "Write the path alone"),
+        ("nowhere:at-all", "Name a folder, or az://container/folder."),
+    ],
+)
+def test_names_that_other_systems_have_for_a_folder_say_what_to_write(place: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        target_at(place, "test", 2)
+    assert hint in caught.value.hint
+
+
+def test_a_place_that_is_no_folder_or_cannot_be_looked_at_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file.npy").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"file\.npy is a file, not a folder"):
+        probe(tmp_path / "file.npy")
+    with pytest.raises(UsageError, match=r"cannot be looked at: File name too long"):
+        probe(tmp_path / ("x" * 300))
+    with pytest.raises(UsageError, match="there is no folder"):
+        target_at("a\0b", "test", 2)
+
+
+def test_a_limit_that_is_too_small_and_a_disk_that_is_full_have_hints_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = Epoch(10, 16 << 20, "given")
+    with pytest.raises(UsageError, match=r"needs 134\.2 MB, and may take 4\.0 MB") as caught:
+        probe_place(str(tmp_path), SHORT, name="test", epoch=large)
+    assert caught.value.hint == "Raise the limit (limit_mb, --limit-mb of `voxelflow probe`) to at least 135 MB."
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9, 0))
+    with pytest.raises(UsageError, match=r"may take 0\.0 MB") as caught:
+        probe(tmp_path)
+    assert caught.value.hint.startswith("Free some space there")
 
 
 @pytest.mark.slow

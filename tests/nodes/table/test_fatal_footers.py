@@ -15,7 +15,11 @@ from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table.snapshot import open_table
 
 EACH_WAY = """
+import os
+import random
+import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,24 +70,68 @@ def rewrite():
     read_metadata(path, len(whole))
 
 
-ways = [load, train, load_from_elsewhere, rewrite]
-if len(open_table(uri).files) > 1:
-    ways.append(compact)
-fatal = 0
+def ask(metadata):
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in range(group.num_columns):
+            try:
+                group.column(column).statistics
+            except Exception:
+                pass
+
+
+def those_that_end_it(asked):
+    # A process is asked for the columns of each in turn. When it has ended, the next one goes on behind that footer.
+    found, done = set(), 0
+    while done < len(asked):
+        answers, said = os.pipe()
+        if (child := os.fork()) == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            for _, metadata in asked[done:]:
+                ask(metadata)
+                os.write(said, b".")
+            os._exit(0)
+        os.close(said)
+        with open(answers, "rb") as file:
+            done += len(file.read())
+        os.waitpid(child, 0)
+        if done < len(asked):
+            found.add(asked[done][0])
+            done += 1
+    return found
+
+
+asked, others = [], defaultdict(list)
 for bit in range(8 * (len(whole) - 8 - footer), 8 * (len(whole) - 8)):
     data = bytearray(whole)
     data[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(data)
+    metadata = None
     try:
-        metadata = pq.read_metadata(path)
+        metadata = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata
         if is_plain(bytes(data[-8 - footer : -8]), metadata.schema):
             continue  # for these there is a test of its own
         refuse_fatal(metadata)
         continue
     except (OSError, UnicodeDecodeError):
         continue
-    except pa.ArrowException:
-        fatal += 1
+    except pa.ArrowException as exc:
+        said = re.sub(r"\\b0x\\w+|\\d+|column \\S+|is \\S+ in", "", str(exc))
+    others[said].append(bit)
+    if metadata is not None:
+        asked.append((bit, metadata))
+fatal = those_that_end_it(asked)
+
+# Of those that end no process thousands are refused with the same words: most, since a text in them is no base64.
+drawn, chosen = random.Random(0), sorted(fatal)
+for alike in others.values():
+    harmless = [bit for bit in alike if bit not in fatal]
+    chosen += drawn.sample(harmless, min(8, len(harmless)))
+ways = [load, train, load_from_elsewhere, rewrite]
+if len(open_table(uri).files) > 1:
+    ways.append(compact)
+for bit in chosen:
+    data = bytearray(whole)
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
     for way in ways:
         (place / "now").write_text(f"{way.__name__}, bit {bit}")
         try:
@@ -95,7 +143,7 @@ for bit in range(8 * (len(whole) - 8 - footer), 8 * (len(whole) - 8)):
             raise AssertionError(f"{way.__name__} took bit {bit}")
     found = check_data(uri, threads=1, progress=lambda done, total: None)
     assert [name in damage.file for damage in found.damages] == [True], found.damages
-print(fatal)
+print(len(fatal), len(chosen) - len(fatal))
 """
 
 
@@ -115,4 +163,6 @@ def test_no_flipped_bit_ends_a_process_that_reads_the_table(tmp_path: Path, join
         env=os.environ | {"PYTHONPATH": support},
     )
     assert done.returncode == 0, f"{(tmp_path / 'now').read_text()}: {done.stderr[-2000:]}"
-    assert int(done.stdout) > 5
+    fatal, others = map(int, done.stdout.split())
+    assert fatal > 5
+    assert others > 50

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import delta_tables
 import pytest
 from delta_tables import context, shards
 from waiting import wait_for_line
@@ -29,6 +30,39 @@ from nodes.table.log_copy import load_copy
 table = load_copy(place_at(sys.argv[1]), None)
 print(f"has {table.version()}", flush=True)
 sys.stdin.read()
+"""
+
+# Killed while delta-rs is asked how it spells a path.
+ASKS_DELTA_RS = """
+import sys
+from nodes.table import delta_rs_paths
+
+def create(folder, schema, adds):
+    print("has a folder", flush=True)
+    sys.stdin.read()
+
+delta_rs_paths.create_table_with_add_actions = create
+delta_rs_paths._logged_by_delta_rs(["k=0.parquet"])
+"""
+
+# Killed while Delta's code is loaded in a session of its own, by a table in a folder.
+LOADS_DELTA = """
+import sys, threading
+from pathlib import Path
+from types import SimpleNamespace
+from delta_tables import context
+from nodes.spark import load_delta
+
+def sql(*_):
+    print("has a folder", flush=True)
+    sys.stdin.read()
+
+load_delta.sql = sql
+session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None), conf=None)
+ctx = context(Path(sys.argv[1]))
+object.__setattr__(ctx, "open_spark", lambda: SimpleNamespace(newSession=lambda: session))
+load_delta.settings = lambda *_: threading.Lock()
+load_delta._load(ctx)
 """
 
 
@@ -77,6 +111,26 @@ def test_the_next_use_removes_what_a_killed_process_left_and_nothing_that_is_in_
             assert set(folders.iterdir()) == {other, copy, another}
             assert (copy / LOG).is_dir()
     assert list(folders.iterdir()) == [other]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [ASKS_DELTA_RS, LOADS_DELTA], ids=["asks delta-rs", "loads Delta"])
+def test_folders_of_other_uses_are_removed_too(program: str, folders: Path, tmp_path: Path) -> None:
+    support = Path(delta_tables.__file__).parent
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "it")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(folders), "PYTHONPATH": os.pathsep.join([str(support), *sys.path])},
+    )
+    with process:
+        wait_for_line(process, "has a folder")
+        assert len(list(folders.iterdir())) == 1
+        process.kill()
+        process.wait()
+    assert len(list(folders.iterdir())) == 1
+    with temporary_folder.temporary_folder() as mine:
+        assert list(folders.iterdir()) == [mine]
 
 
 def test_a_copy_is_there_as_long_as_the_table_that_is_read_from_it(folders: Path, table: str) -> None:

@@ -74,6 +74,42 @@ def test_any_flipped_bit_before_the_footer_is_found(whole: bytes, at: int, bit: 
     assert found.lost in range(1, GROUP + 1)
 
 
+@pytest.fixture(scope="module")
+def compressed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("damage") / "a.parquet"
+    volumes = {name: np.full(60, number, np.float32) for number, name in enumerate(ids(0, ROWS))}
+    write_file(path, volumes, dict.fromkeys(volumes, 1.0), compression="ZSTD", write_page_checksum=True)
+    return path.read_bytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(200), deadline=None)
+@given(at=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_any_flipped_bit_of_a_compressed_file_is_found(compressed: bytes, at: int, bit: int) -> None:
+    """Also in the headers of its volumes' pages, which say how long they are without compression."""
+    footer = int.from_bytes(compressed[-8:-4], "little") + 8
+    data = bytearray(compressed)
+    data[4 + at % (len(compressed) - footer - 4)] ^= 1 << bit
+    if not check_file(pa.BufferReader(bytes(data)), ROWS, 240).problems:
+        read = pq.ParquetFile(pa.BufferReader(bytes(data)), page_checksum_verification=True).read()
+        assert read.equals(pq.read_table(pa.BufferReader(compressed)))
+
+
+def test_volumes_that_cannot_be_decompressed_are_lost(whole: bytes, compressed: bytes) -> None:
+    """How a column is compressed stands in the footer alone, which has no checksum."""
+    for data, size, codec in ((whole, SPEC.volume_bytes, b"\0"), (compressed, 240, b"\x0c")):
+        place = data.rindex(b"\x18\x06volume\x15" + codec) + 9
+        damaged = data[:place] + b"\4" + data[place + 1 :]
+        found = check_file(pa.BufferReader(damaged), ROWS, size)
+        assert "its volumes cannot be read" in found.problems[0]
+        assert found.rows[-1][1] == ROWS
+
+
+def test_volumes_of_another_length_are_lost(compressed: bytes) -> None:
+    (problem,) = check_file(pa.BufferReader(compressed), ROWS, 236).problems
+    assert problem == "its volumes are not 236 bytes long"
+
+
 @settings(max_examples=examples(200), deadline=None)
 @given(at=st.integers(0, 10**6), bit=st.integers(0, 7))
 def test_a_flipped_bit_in_the_footer_never_raises(whole: bytes, at: int, bit: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from delta_tables import SPEC, ids, write_shard
 from deltalake import Schema
 
-from engine.errors import DataError
+from engine.errors import DataError, VoxelflowError
+from nodes.loaders.data_files import read_files
 from nodes.table.constraints import _batches
 from nodes.volume_file import fatal_footer
+from nodes.volume_file.damage import check_file
 from nodes.volume_file.fatal_footer import refuse_fatal
+from nodes.volume_file.footer import read_footer
 from nodes.volume_file.rewrite import read_metadata
 
 EACH_BIT = """
@@ -137,6 +142,70 @@ def test_a_sound_footer_is_not_refused(groups: int, compression: str) -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=8, compression=compression)
     refuse_fatal(pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata)
+
+
+def _loaded(path: Path) -> tuple[list[str], bytes, list[int]]:
+    (file,) = read_files((str(path),), index_bytes=SPEC.volume_bytes, threads=1)
+    assert file.index is not None
+    return file.ids.to_pylist(), file.labels.tobytes(), file.index.offsets.tolist()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (b"\x18\5label\0", b"\x18\5lebel\0", "the column lebel of the schema is label in a row group"),
+        (b"\x18\5label\x15\0\x16", b"\x18\5la`el\x15\0\x16", "the column label of the schema is la`el in a row group"),
+        (b"volume\x15\0\x16\x0c", b"volume\x15\0\x16\x0e", "a row group has 6 rows and 7 values of the column volume"),
+    ],
+    ids=["name in the schema", "name in a row group", "values"],
+)
+def test_a_column_that_is_not_the_schemas_is_damage(tmp_path: Path, before: bytes, after: bytes, said: str) -> None:
+    """Not a file without labels: its rows would be left out without a word."""
+    path = tmp_path / write_shard(tmp_path, ids(0, 6), name="a.parquet").path
+    data = path.read_bytes()
+    assert data.count(before) == 1
+    path.write_bytes(data.replace(before, after))
+    _, file, footer = read_footer(path)
+    for known in (None, footer):
+        with pytest.raises(pa.ArrowInvalid, match=re.escape(said)):
+            refuse_fatal(file.metadata, known)
+    with pytest.raises(DataError, match=rf"a\.parquet is damaged: .*{re.escape(said)}"):
+        _loaded(path)
+    with pa.OSFile(str(path)) as opened:
+        assert said in check_file(opened, 6, SPEC.volume_bytes).problems[0]
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+def test_row_groups_that_do_not_add_up_are_damage(tmp_path: Path, rows: int) -> None:
+    """Volumes would be taken for those of other rows."""
+    path = tmp_path / write_shard(tmp_path, ids(0, 12), name="a.parquet", row_group=6).path
+    _, _, footer = read_footer(path)
+    at = footer.rindex(b"\x16\x0c&")  # of the last row group
+    damaged = footer[: at + 1] + bytes([2 * rows]) + footer[at + 2 :]
+    path.write_bytes(path.read_bytes().replace(footer, damaged))
+    with pytest.raises(DataError, match=f"it says 12 rows, and its row groups {6 + rows}"):
+        read_metadata(path, path.stat().st_size)
+    with pytest.raises(VoxelflowError, match=r"a\.parquet"):
+        _loaded(path)
+
+
+@pytest.mark.slow
+def test_no_flipped_bit_of_a_footer_changes_what_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / write_shard(tmp_path, ids(0, 6), name="a.parquet").path
+    whole, sound = path.read_bytes(), _loaded(path)
+    first = len(whole) - 8 - len(read_footer(path)[2])
+    loaded = 0
+    for bit in range(8 * first, 8 * (len(whole) - 8)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            found = _loaded(path)
+        except (VoxelflowError, UnicodeDecodeError, AssertionError):  # the last: its volumes are decoded
+            continue
+        loaded += 1
+        assert found == sound, f"bit {bit % 8} of byte {bit // 8 - first} of the footer"
+    assert loaded > 1000
 
 
 def test_a_damaged_name_of_a_column_names_the_file(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from laws import examples
 
+from engine.errors import DataError
 from nodes.volume_file.footer import footer
 from nodes.volume_file.join import can_join, join, template
 from nodes.volume_file.layout import schema, writer_options
@@ -155,7 +156,7 @@ def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path: Path) -> None:
     empty = template(columns, writer_options())
     meta = pq.read_metadata(path)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(OSError, match="ends before"):
+    with pytest.raises(DataError, match=rf"{path.name} is damaged: a column of it lies outside of it"):
         join([(path, meta)], tmp_path / "out.parquet", empty, 64, lambda _: None, SPEC.volume_bytes)
 
 

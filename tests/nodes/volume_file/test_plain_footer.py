@@ -12,12 +12,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from delta_tables import SPEC, ids, write_shard
+from delta_tables import SPEC, ids, volume_of, write_shard
 
+from engine.errors import DataError
+from nodes.volume_file.damage import check_file
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import read_footer
+from nodes.volume_file.layout import schema
+from nodes.volume_file.page_index import index_pages
 from nodes.volume_file.plain_footer import is_plain
-from nodes.volume_file.rewrite import Recipe, RowSource, rewrite
+from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite
+from nodes.volume_file.thrift import BINARY, BOOLEANS, I64, binary, integer, struct_of
 
 # Everything that is asked of a footer that was called plain; a signal ends the process. Of one that was not, nothing.
 DAMAGED = """
@@ -135,6 +140,123 @@ def test_statistics_that_are_too_short_are_not_plain(tmp_path: Path) -> None:
     metadata = pq.ParquetFile(pa.BufferReader(damaged)).metadata
     with pytest.raises(pa.ArrowInvalid, match="statistics of it have the wrong length"):
         refuse_fatal(metadata, shorter)
+
+
+WIDTH = 20
+TRUE, FALSE = ((kind, b"") for kind in BOOLEANS)
+
+
+def _bounds(number: int, size: int = WIDTH, *, exact: tuple[int, bytes] | None = TRUE, old: bool = False) -> bytes:
+    """Statistics of values that are `number` 0 to 5 in all their bytes, of which so many are kept."""
+    least, most = (BINARY, binary(bytes([0] * size))), (BINARY, binary(bytes([number] * size)))
+    fields = {1: most, 2: least} if old else {5: most, 6: least}
+    return struct_of({3: (I64, integer(0)), **fields} | ({7: exact, 8: exact} if exact is not None else {}))
+
+
+def _with_codes(path: Path, statistics: bytes | None = None, width: int = WIDTH, creator: bytes = b"") -> Path:
+    """A file of six volumes with a column of codes of one length, and other statistics than they have.
+
+    That is how arrow-rs 59 writes values of more than 64 bytes: it keeps 64 and says that they are not exact.
+    """
+    names = ids(0, 6)
+    codes = pa.array([bytes([n] * width) for n in range(6)], pa.binary(width))
+    columns = schema(SPEC).append(pa.field("code", pa.binary(width)))
+    rows = [names, pa.array([0.0] * 6, pa.float32()), [volume_of(name) for name in names], codes]
+    pq.write_table(pa.table(rows, schema=columns), path, use_dictionary=False, compression="none")
+    _, file, footer = read_footer(path)
+    if statistics is not None:
+        assert footer.count(_bounds(5, width)) == 1
+        other = footer.replace(_bounds(5, width), statistics)
+        by = file.metadata.created_by.encode()
+        other = other.replace(by, creator.ljust(len(by))) if creator else other
+        path.write_bytes(path.read_bytes()[: -len(footer) - 8] + other + len(other).to_bytes(4, "little") + b"PAR1")
+    return path
+
+
+@pytest.mark.parametrize("width", [WIDTH, 16])
+def test_statistics_that_another_writer_shortened_are_no_damage(tmp_path: Path, width: int) -> None:
+    shortened = _bounds(5, 7, exact=FALSE)
+    path = _with_codes(tmp_path / "a.parquet", shortened, width, b"parquet-rs version 59.0.0")
+    size, file, footer = read_footer(path)
+    assert not is_plain(footer, file.metadata.schema)
+    with pytest.raises(pa.ArrowInvalid, match="it has shortened statistics, which pyarrow cannot read"):
+        refuse_fatal(file.metadata, footer)
+    refuse_fatal(file.metadata, footer, statistics=False)
+    with pa.OSFile(str(path)) as opened:
+        assert check_file(opened, 6, SPEC.volume_bytes).problems == ()
+    assert len(index_pages(str(path), file.metadata, SPEC.volume_bytes).offsets) == 6
+    # Its rows are decoded: what is joined without that has statistics that are read.
+    recipe = Recipe.of(SPEC, pq.read_schema(path))
+    (made,) = rewrite([RowSource(path, size, ((0, 6),))], recipe, tmp_path, "made", lambda rows: None).paths
+    assert pq.read_table(made).equals(pq.read_table(path))
+    # pyarrow shortens none: what says that of its own files would end the process.
+    path = _with_codes(tmp_path / "b.parquet", shortened, width)
+    with pytest.raises(DataError, match=r"b\.parquet cannot be read: it has shortened statistics"):
+        read_metadata(path, path.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        _bounds(5, 7),
+        _bounds(5, 7, exact=None),
+        _bounds(5, 7, exact=FALSE, old=True),
+        _bounds(5, WIDTH + 1, exact=FALSE),
+    ],
+    ids=["said to be exact", "nothing said", "of old readers", "too long"],
+)
+def test_other_statistics_of_the_wrong_length_are_damage(tmp_path: Path, statistics: bytes) -> None:
+    path = _with_codes(tmp_path / "a.parquet", statistics)
+    _, file, footer = read_footer(path)
+    for asked in (True, False):
+        with pytest.raises(pa.ArrowInvalid, match="statistics of it have the wrong length"):
+            refuse_fatal(file.metadata, footer, statistics=asked)
+    with pytest.raises(DataError, match=r"a\.parquet is damaged: .* wrong length"):
+        index_pages(str(path), file.metadata, SPEC.volume_bytes)
+    # What is refused elsewhere is found by `voxelflow verify`.
+    with pa.OSFile(str(path)) as opened:
+        (problem,) = check_file(opened, 6, SPEC.volume_bytes).problems
+    assert "statistics of it have the wrong length" in problem
+
+
+def test_numbers_are_never_shortened(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [0, 2]}), path, use_dictionary=False)
+    _, _, footer = read_footer(path)
+    begin = footer.index(b"\x18\x08" + (2).to_bytes(8, "little"))
+    whole = footer[begin : footer.index(b"\x11\x11\0", begin)]
+    shorter = whole.replace(b"\x18\x08", b"\x18\x07").replace(bytes(7), bytes(6))
+    damaged = footer.replace(whole + b"\x11\x11", shorter + b"\x12\x12")
+    metadata = pq.ParquetFile(pa.BufferReader(_file_of(damaged))).metadata
+    with pytest.raises(pa.ArrowInvalid, match="statistics of it have the wrong length"):
+        refuse_fatal(metadata, damaged, statistics=False)
+
+
+def _file_of(footer: bytes) -> bytes:
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def test_a_schema_of_another_file_makes_no_other_footer_plain(tmp_path: Path) -> None:
+    """What is remembered of the latest footer goes with the schema that was given with it."""
+    path = _with_codes(tmp_path / "a.parquet")
+    _, file, footer = read_footer(path)
+    _, other, _ = read_footer(_with_codes(tmp_path / "b.parquet", width=7))
+    shorter = footer.replace(_bounds(5), _bounds(5, 7))
+    assert not is_plain(footer, other.metadata.schema)
+    assert not is_plain(shorter, file.metadata.schema)
+    assert is_plain(footer, file.metadata.schema)
+
+
+def test_the_footer_of_another_file_does_not_speak_for_one(tmp_path: Path) -> None:
+    """As of a file that was replaced while it was read."""
+    _, _, sound = read_footer(_shard(tmp_path / "a.parquet"))
+    _, _, footer = read_footer(_shard(tmp_path / "b.parquet"))
+    kind = footer.rindex(b"\x15\x0c\x19")  # the last column chunk's type
+    damaged = footer[: kind + 1] + b"\x0e" + footer[kind + 2 :]
+    metadata = pq.ParquetFile(pa.BufferReader(_file_of(damaged))).metadata
+    for own in (None, damaged, sound + b"\0"):
+        with pytest.raises(pa.ArrowInvalid, match="of type"):
+            refuse_fatal(metadata, own)
 
 
 @pytest.mark.slow

@@ -43,7 +43,8 @@ def _forecast(tab: Tab) -> dict[str, NodeForecast]:
     ours = tab.editor._open.analysis  # type: ignore[union-attr]
 
     def now() -> bool:
-        known = ours._forecasts.get(tab.editor.profile)
+        with ours._lock:  # under which it is kept, and only then sent
+            known = ours._forecasts.get(tab.editor.profile)
         return known is not None and known.rev == tab.rev
 
     tab.wait(now, "forecast")

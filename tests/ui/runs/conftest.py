@@ -48,3 +48,9 @@ def _forked(request: pytest.FixtureRequest) -> None:
 def runs(probes: Catalog, workspace: Workspace, store: RunStore) -> Iterator[Runs]:
     yield Runs(probes, workspace, store)
     end_active(store)
+
+
+@pytest.fixture
+def run_id(store: RunStore) -> str:
+    """A run that has reported nothing yet."""
+    return store.create_run("p", "{}", {}, "local")

@@ -157,3 +157,13 @@ def test_steps_of_a_node_that_names_no_epochs_are_not_called_so() -> None:
     assert beginnings(feed, {}) == []
     feed._beginnings = {"t": [Beginning("20260101-000000-aaaaaa", {"energy": 50})]}
     assert beginnings(feed, {})[0][0] == "t, at first: of run aaaaaa, which it went on from"
+
+
+def test_a_run_that_took_turns_is_said_once_where_no_epochs_tell_its_turns_apart() -> None:
+    feed = Feed("r")
+    feed.metrics = {("t", "energy"): Series([400, 500], [1.0] * 2)}
+    one, other = "20260101-000000-aaaaaa", "20260101-000000-bbbbbb"
+    feed._beginnings = {
+        "t": [Beginning(one, {"energy": 300}), Beginning(other, {"energy": 200}), Beginning(one, {"energy": 100})]
+    }
+    assert [run_id for _, run_id in beginnings(feed, {})] == [one, other]

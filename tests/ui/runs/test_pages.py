@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from building import box, pipeline
+from drawn_places import path_to
 from streamlit.testing.v1 import AppTest
 from waiting import has_ended, wait_until
 
@@ -156,6 +157,22 @@ def test_a_run_shows_its_graph_and_a_node(app: Open, done: str, pictures: dict[s
     assert "never ran before" in shown
     assert "report.txt" in shown
     assert "step_s" in shown
+
+
+def test_another_node_is_drawn_in_another_place(app: Open, done: str) -> None:
+    """Streamlit would leave the parameters of the one before beside its own until all of the page is drawn."""
+    page = app("run", run=done, view="Graph")
+
+    def place() -> tuple[int, ...]:
+        return path_to(page, lambda element: "<h2" in getattr(getattr(element, "proto", None), "body", ""))[:-1]
+
+    first = place()
+    page.run()
+    assert place() == first
+    page.selectbox[0].set_value("a").run()
+    assert place() != first
+    page.selectbox[0].set_value("j").run()
+    assert place() == first
 
 
 def test_the_selected_node_stays_when_another_begins(
