@@ -130,8 +130,8 @@ def _volumes_problem(parquet: pq.ParquetFile, group: int, volume_bytes: int) -> 
     try:
         for batch in parquet.iter_batches(rows, row_groups=[group], columns=["volume"], use_threads=False):
             lengths = pc.binary_length(batch.column(0).cast(pa.binary()).drop_null()).unique().to_pylist()
-            if lengths not in ([], [volume_bytes]):
-                return f"its volumes are not {volume_bytes:,} bytes long"
+            if wrong := [length for length in lengths if length != volume_bytes]:
+                return f"a volume in it has {wrong[0]:,} bytes, not {volume_bytes:,}"
     except (pa.ArrowException, OSError) as exc:
         return f"its volumes cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
     return ""
