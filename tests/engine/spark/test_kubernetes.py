@@ -11,6 +11,7 @@ import pyspark
 import pytest
 import yaml
 from kubernetes_api import KubernetesApi
+from spark_sessions import end_local_session
 
 import nodes
 from engine.catalog import build_catalog
@@ -67,6 +68,7 @@ def check_executor(pod: dict[str, Any]) -> None:
 @pytest.mark.needs(part="java")
 def test_executors_come_from_our_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("S3_KEY", "the-secret-itself")
+    end_local_session()
     with KubernetesApi() as api:
         given = profile(f"k8s://{api.url}")
         settings = given.spark | {"spark.scheduler.maxRegisteredResourcesWaitingTime": "1s"}
