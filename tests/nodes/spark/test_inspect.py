@@ -77,5 +77,5 @@ def test_volumes_of_another_size_are_reported(
 ) -> None:
     assert parquet.spec is not None
     wrong = parquet.model_copy(update={"spec": parquet.spec.model_copy(update={"shape": (5, 4)})})
-    with pytest.raises(DataError, match="has 100000 bytes, not 80"):
+    with pytest.raises(DataError, match="has 100,000 bytes, not 80"):
         on_spark(inspect_dataset, wrong, sample=1000, ctx=spark_context(spark_local, tmp_path))
