@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,10 +26,6 @@ def prepare() -> None:
     import deltalake  # noqa: F401
 
     import nodes.viewing.volumes  # noqa: F401
-
-    with suppress(ImportError):
-        # pyarrow asks it about each table that another library hands over: 0.3 s the first time.
-        import pandas  # noqa: F401
 
 
 def open_view(dataset: Dataset, made_from: Mapping[str, Dataset]) -> DatasetView | None:

@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from building import box, pipeline
+from delta_tables import context, shards
 from waiting import WAIT_S
 
 from engine.document.pipeline import write_pipeline
+from nodes.parquet_to_delta import parquet_to_delta
 
 pytestmark = pytest.mark.slow
 
@@ -93,3 +95,24 @@ def test_no_process_of_a_conversion_imports_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert not seen.exists(), seen.read_text()
+
+
+def test_a_gallery_of_a_table_needs_none(tmp_path: Path) -> None:
+    """Its first picture waits for what the process imports."""
+    table = parquet_to_delta(shards(tmp_path / "p", 4, 3), ctx=context(tmp_path))
+    stored = json.dumps({"kind": table.kind, **table.model_dump(mode="json")})
+    assert (
+        _said(
+            "from engine.declare.dataset_type import stored_dataset\n"
+            "from engine.viewing.reader import OpenViews, Question\n"
+            "from nodes.viewing import open_view, prepare\n"
+            "prepare()\n"
+            f"table, views = stored_dataset(json.loads({stored!r})), OpenViews(open_view)\n"
+            "asked = [('-', 'card', {}), ('volumes', 'content', {'count': '4'}), ('volumes', 'choices', {}),\n"
+            "    ('volumes', 'thumbnail', {'row': '1', 'size': '96'})]\n"
+            "for n, (panel, what, query) in enumerate(asked):\n"
+            "    question = Question(n=n, dataset=table, made_from={}, panel=panel, what=what, query=query)\n"
+            "    print(json.dumps([views.answer(question).status, 'pandas' in sys.modules]))\n"
+        )
+        == [[200, False]] * 4
+    )
