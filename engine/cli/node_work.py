@@ -97,7 +97,7 @@ class CheckedData(Protocol):
 
 
 class CheckData(Protocol):
-    """Read all of a dataset, or of what lies at a path or URL, and compare checksums.
+    """Read all of a dataset, or of the data at a path or URL, and compare checksums.
 
     `progress` gets the bytes read since its last call and those of all. With `aside`, folders of parts, damaged files
     of volumes are renamed, and parts that are the same files.

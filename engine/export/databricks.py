@@ -191,7 +191,7 @@ def _of_provider(profile: Profile, machines: int) -> dict[str, Any]:
     """What the cluster's machines need of their provider; nothing where that is not known.
 
     The driver, the first machine, is always on demand. Of executors it is said, too: else Databricks takes them from
-    AWS's spot market. Raises `UsageError` where they should be of the spot market, and nobody knows whose.
+    AWS's spot market. Raises `UsageError` where they should be of the spot market, and the provider is not known.
     """
     known = _CLOUDS.get(profile.provider.strip().casefold())
     if known is not None:

@@ -1,7 +1,7 @@
 """pyarrow without pandas, until somebody imports pandas.
 
 To recognise a pandas Series among what it is given, pyarrow imports pandas with the first array that it makes: 0.2 s of
-processor time in every process. Where nobody has imported pandas, nobody has a Series.
+processor time in every process. A process that has not imported pandas has no Series.
 """
 
 from __future__ import annotations

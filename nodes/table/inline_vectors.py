@@ -1,4 +1,4 @@
-"""Deletion vectors that stand in the log itself, looked at before delta-rs decodes them.
+"""Inline deletion vectors, checked before delta-rs decodes them.
 
 Those in files have a checksum, which delta-rs compares. These have none, and the decoder believes each number in them:
 one flipped bit, and it asks for more memory than there is, which ends the process. So the numbers are added up here.

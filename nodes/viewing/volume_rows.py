@@ -472,7 +472,6 @@ class FolderRows(VolumeRows):
 
 def _numbers(labels: pa.Array) -> NDArray[np.float32]:
     """NaN where there is none. Not by `to_numpy`, for which pyarrow would import pandas first: 0.2 s."""
-    there = labels.cast(pa.float32(), safe=False)
-    return (
-        np.from_dlpack(pc.fill_null(there, pa.scalar(np.nan, pa.float32()))) if len(there) else np.empty(0, np.float32)
-    )
+    there = pc.fill_null(labels.cast(pa.float32(), safe=False), pa.scalar(np.nan, pa.float32()))
+    # DLPack refuses empty arrays.
+    return np.asarray(np.from_dlpack(there), np.float32) if len(there) else np.empty(0, np.float32)

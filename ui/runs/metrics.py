@@ -229,7 +229,7 @@ def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | No
             ends = [step for name, step in found.steps.items() if name in counted]
             until = f"up to epoch {number(max(ends))}" if ends else "at first"
             words = f"{title}, {until}: of run {short_id(found.run_id)}, which it went on from"
-            if (words, found.run_id) not in out:  # that of another turn of the run, where no epochs tell them apart
+            if (words, found.run_id) not in out:  # from another turn of the run; without epochs the two look alike
                 out.append((words, found.run_id))
             ends_before += [max(ends)] if ends else []
         for end in () if feed.is_behind else sorted(ends_before):

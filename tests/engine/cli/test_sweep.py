@@ -175,7 +175,8 @@ def test_the_time_and_the_cost_of_a_sweep_are_said_once(command: Command, home: 
 
     def said() -> list[str]:
         lines = command("sweep", "show").done().out.splitlines()
-        return [line for line in lines if "90" in line or "1 min 30 s" in line or "limit" in line]
+        # In words, since the name of the sweep has the time of day.
+        return [line for line in lines if re.search(r"\b90\b|1 min 30 s|limit", line)]
 
     assert said() == ["at work for 1 min 30 s; limit 1 h 00 min for all trials"]
     store.sweeps.end(sweep, "done")

@@ -1,4 +1,4 @@
-"""A damaged log: the message names the file, whoever reads the table; `verify` finds what readers cannot see."""
+"""A damaged log: each reader's message names the file; `verify` finds what readers cannot see."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_damaged_name_in_a_compaction_is_found(table: Path, tmp_path: Path) ->
     (found,) = _damages(table)
     assert found.startswith(f"{commit}: rows of the table {table} are in it twice: in version 2 Voxelflow/")
     assert found.endswith(" compacted files that the table never had")
-    # Without the first commits nobody knows which files there were.
+    # Without the first commits the table's files are not known.
     DeltaTable(table).create_checkpoint()
     commit_file(table, 0).unlink()
     assert _damages(table) == []

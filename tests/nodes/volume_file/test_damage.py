@@ -96,7 +96,7 @@ def test_any_flipped_bit_of_a_compressed_file_is_found(compressed: bytes, at: in
 
 
 def test_volumes_that_cannot_be_decompressed_are_lost(whole: bytes, compressed: bytes) -> None:
-    """How a column is compressed stands in the footer alone, which has no checksum."""
+    """How a column is compressed is only in the footer, which has no checksum."""
     for data, size, codec in ((whole, SPEC.volume_bytes, b"\0"), (compressed, 240, b"\x0c")):
         place = data.rindex(b"\x18\x06volume\x15" + codec) + 9
         damaged = data[:place] + b"\4" + data[place + 1 :]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from building import box, pipeline
+from drawn_html import html
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest, local_script_runner
@@ -26,11 +27,6 @@ from ui.lineage.page import made_by
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
-
-
-def html(page: AppTest) -> str:
-    assert not page.exception, [e.message for e in page.exception]
-    return "\n".join(str(element.proto.body) for element in page.get("html"))
 
 
 def labels(page: AppTest) -> list[str]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from building import box, pipeline
 from running import Runner, end_active
 
 from engine.catalog import Catalog
 from engine.declare.events import Metrics, SystemSample
-from engine.document.pipeline import Pipeline
+from engine.document.pipeline import Node, Pipeline
 from engine.document.plan import Choice
 from engine.profiles import find_profile
 from engine.run import launch
@@ -54,3 +55,18 @@ def runs(probes: Catalog, workspace: Workspace, store: RunStore) -> Iterator[Run
 def run_id(store: RunStore) -> str:
     """A run that has reported nothing yet."""
     return store.create_run("p", "{}", {}, "local")
+
+
+@pytest.fixture
+def done(runs: Runs) -> str:
+    """A run of two nodes that is done."""
+    document = pipeline(
+        Node(id="a", type="Make", title="Maker", params={"text": "${text}", "steps": 2}),
+        box("j", "Join"),
+        wires="a.out>j.first",
+        name="demo",
+        text="hello",
+    )
+    run, _ = runs.run(document)
+    assert run.state == "done"
+    return run.run_id

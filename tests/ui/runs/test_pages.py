@@ -5,7 +5,6 @@ What needs one (the graph's clicks, the table's ticks, addresses, the way to the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from building import box, pipeline
+from drawn_html import html
 from drawn_places import path_to
 from streamlit.testing.v1 import AppTest
 from waiting import has_ended, wait_until
@@ -23,123 +23,11 @@ from engine.document.pipeline import Node, Pipeline, PipelineParameter
 from engine.document.plan import PLAN
 from engine.run import launch
 from engine.store.runs import RunStore
-from engine.sweep.options import SweepOptions
-from engine.sweep.space import Space
 from engine.workspace import Workspace
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
 EVIL = '<img src=x onerror="alert(1)"> [x](javascript:1) **b** :red[x]'
-
-
-def html(page: AppTest) -> str:
-    assert not page.exception, [e.message for e in page.exception]
-    return "\n".join(str(element.proto.body) for element in page.get("html"))
-
-
-@pytest.fixture
-def done(runs) -> str:
-    document = pipeline(
-        Node(id="a", type="Make", title="Maker", params={"text": "${text}", "steps": 2}),
-        box("j", "Join"),
-        wires="a.out>j.first",
-        name="demo",
-        text="hello",
-    )
-    run, _ = runs.run(document)
-    assert run.state == "done"
-    return run.run_id
-
-
-def test_an_empty_history_shows_what_to_do(app: Open) -> None:
-    page = app("runs")
-    assert "There are no runs yet." in html(page)
-    assert page.button(key="runs_build").label == "Go to Build"
-
-
-@pytest.mark.usefixtures("done")
-def test_a_sweep_says_that_its_data_or_code_has_changed(app: Open, store: RunStore) -> None:
-    options = SweepOptions(Space({}, {"m.steps": (1, 2)}, {}), None).as_json(Pipeline(name="p"), "local")
-    before = {"before": {"sweep": "1-aaaaaa", "node": "m"}, "changed": "n"}
-    store.sweeps.create("p", "{}", options | before, "local", [{"m.steps": 1}, {"m.steps": 2}])
-    page = html(app("runs"))
-    assert "What n does or reads has changed since sweep" in page
-    assert "A new sweep: what m does or reads has changed since sweep 1-aaaaaa" in page
-
-
-@pytest.mark.usefixtures("done")
-def test_a_sweep_is_closed_unless_it_is_at_work_or_the_address_names_it(app: Open, store: RunStore) -> None:
-    options = SweepOptions(Space({}, {"m.steps": (1, 2)}, {}), None).as_json(Pipeline(name="p"), "local")
-    sweep = store.sweeps.create("p", "{}", options, "local", [{"m.steps": 1}, {"m.steps": 2}])
-    assert app("runs").expander[0].proto.expanded
-    store.sweeps.end(sweep, "done")
-    assert not app("runs").expander[0].proto.expanded
-    assert app("runs", q=sweep).expander[0].proto.expanded
-
-
-def test_the_history_lists_runs_newest_first(app: Open, runs, done: str) -> None:
-    failed, _ = runs.run(pipeline(box("f", "Fail", how="told"), name="broken"))
-    page = app("runs")
-    assert "2 runs" in html(page)
-    table = page.dataframe[0].value
-    assert list(table["pipeline"]) == ["broken", "demo"]
-    assert list(table["result"]) == ["Fail.how: the probe was told to fail. Tell it otherwise.", "steps 2"]
-    assert [list(s) for s in table["state"]] == [["failed"], ["done"]]
-    assert list(table["run"]) == [failed.run_id[-6:], done[-6:]]
-
-
-def test_the_history_can_be_searched_and_filtered(app: Open, runs, done: str) -> None:
-    runs.run(pipeline(box("f", "Fail", how="told"), name="broken"))
-    page = app("runs")
-    page.text_input(key="q").set_value("DEM").run()
-    assert "1 of 2 runs" in html(page)
-    assert list(page.dataframe[0].value["pipeline"]) == ["demo"]
-    page.text_input(key="q").set_value("").run()
-    page.multiselect(key="state").set_value(["failed"]).run()
-    assert list(page.dataframe[0].value["pipeline"]) == ["broken"]
-    page.multiselect(key="pipeline").set_value(["demo"]).run()
-    assert "No run matches." in html(page)
-
-
-def test_a_long_history_is_shown_in_parts(app: Open, store: RunStore) -> None:
-    with store.write() as db:
-        db.executemany(
-            "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created)"
-            " VALUES (?, 'p', '{}', '{}', 'local', 'done', ?)",
-            [(f"20260101-000000-{i:06x}", float(i)) for i in range(450)],
-        )
-    page = app("runs")
-    assert "450 runs" in html(page)
-    assert len(page.dataframe[0].value) == 200
-    page.button(key="runs_more").click().run()
-    page.button(key="runs_more").click().run()
-    assert len(page.dataframe[0].value) == 450
-    assert not any(b.key == "runs_more" for b in page.button)
-
-
-def test_where_runs_are_too_many_the_page_says_which_it_has(
-    app: Open, store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.runs.history._READ_ANEW", 10)
-    monkeypatch.setattr("ui.runs.history._MOST_READ", 30)
-    with store.write() as db:
-        db.executemany(
-            "INSERT INTO runs (run_id, pipeline, document, options, profile, state, created, started, ended)"
-            " VALUES (?, ?, '{}', ?, 'local', 'done', ?, ?, ?)",
-            [(f"r-{i}", "new" if i > 10 else "old", '{"price_per_hour": 3600}', i, i, i + 2.0) for i in range(40)],
-        )
-    page = app("runs")
-    assert "the newest 30 of 40 runs" in html(page)
-    assert "of the newest 30 runs; “voxelflow runs costs” sums all" in html(page)
-    assert set(page.dataframe[0].value["cost"]) == {2.0}
-    page.text_input(key="q").set_value("old").run()
-    assert "1 of the newest 30 of 40 runs" in html(page)
-    assert "2.00" in html(page)
-    monkeypatch.setattr("ui.runs.history._MOST_READ", 50)
-    page.run()
-    assert "11 of 40 runs" in html(page)
-    assert "22.00" in html(page)
-    assert "newest" not in html(page)
 
 
 def test_a_run_shows_its_graph_and_a_node(app: Open, done: str, pictures: dict[str, dict[str, Any]]) -> None:
@@ -353,24 +241,6 @@ def test_curves_that_begin_with_those_of_a_stopped_run_say_so_on_each_page(
     assert any(f"{went_on.run_id[-6:]}: validation" in chart.proto.spec for chart in page.get("vega_lite_chart"))
 
 
-def test_curves_of_compared_runs_are_smoothed(app: Open, runs, done: str) -> None:
-    other = runs.start(pipeline(box("a", "Make"), name="demo"))
-    runs.finish(other)
-    for run_id in (done, other):
-        runs.train(run_id, "a", epochs=12)
-    page = app("compare", runs=f"{done},{other}")
-    page.slider(key="compare_smoothing").set_value(0.5).run()
-    html(page)
-    specifications = [chart.proto.spec for chart in page.get("vega_lite_chart")]
-    assert specifications
-    assert all('"raw"' in s for s in specifications)
-    # The address keeps it, like every other choice on the page.
-    assert page.slider(key="compare_smoothing").proto.query_param_key == "compare_smoothing"
-    again = app("compare", runs=f"{done},{other}", compare_smoothing="0.5")
-    assert again.slider(key="compare_smoothing").value == 0.5
-    assert app("compare", runs=f"{done},{other}", compare_smoothing="x").slider(key="compare_smoothing").value == 0
-
-
 def test_the_loss_can_be_logarithmic(app: Open, runs, done: str) -> None:
     runs.train(done, "a")
     page = app("run", run=done, view="Metrics")
@@ -425,62 +295,6 @@ def test_a_run_again_is_shown(app: Open, store: RunStore, done: str) -> None:
     assert page.query_params["run"] == new.run_id
 
 
-def test_two_runs_side_by_side(app: Open, runs, done: str, tmp_path: Path) -> None:
-    other, _ = runs.run(
-        pipeline(
-            Node(id="a", type="Make", title="Maker", params={"text": "${text}", "steps": 7}), name="demo", text="bye"
-        )
-    )
-    for run_id in (done, other.run_id):
-        runs.train(run_id, "a")
-    page = app("compare", runs=f"{done},{other.run_id[-6:]}")
-    shown = html(page)
-    for part in ("hello", "bye", "removed", "wire", "Maker.out → Join.first", "whole run"):
-        assert part in shown
-    assert "step_s" not in shown  # equal in both
-    assert len(page.get("vega_lite_chart")) == 4
-    assert "Confusion matrices" not in shown
-    assert page.multiselect(key="compare_runs").value == [done, other.run_id]
-    page.toggle(key="compare_all").set_value(True).run()
-    assert "step_s" in html(page)
-    page.multiselect(key="compare_runs").set_value([done]).run()
-    assert "Choose one more run above." in html(page)
-    assert page.query_params["runs"] == done
-
-    # What their models confuse, one matrix beside the other.
-    spec = VolumeSpec(shape=(4, 4, 4), dtype="float32", classes=("a", "b"))
-    for run_id, right in ((done, 5), (other.run_id, 9)):
-        folder = tmp_path / run_id
-        folder.mkdir()
-        counts = {"classes": ["a", "b"], "validation": [[right, 10 - right], [10 - right, right]]}
-        (folder / "confusion.json").write_text(json.dumps(counts))
-        runs.store.update_task(run_id, "a", outputs={"out": TrainedModel(uri=str(folder), spec=spec)})
-    page = app("compare", runs=f"{done},{other.run_id}")
-    assert "Confusion matrices" in html(page)
-    charts = [str(chart.proto) for chart in page.get("vega_lite_chart")]
-    found = [re.findall(r"Confusion matrix of ([^\"]*): ([\d.]+) % right", chart) for chart in charts]
-    assert [(label[-len("Maker: validation") :], share) for ((label, share),) in filter(None, found)] == [
-        ("Maker: validation", "50.0"),
-        ("Maker: validation", "90.0"),
-    ]
-
-
-@pytest.mark.slow
-def test_a_run_from_the_cache_is_compared_by_the_figures_of_the_one_that_made_its_results(app: Open, runs) -> None:
-    def run(text: str) -> str:
-        made, _ = runs.run(pipeline(Node(id="a", type="Make", title="Maker", params={"text": text}), name="demo"))
-        return made.run_id
-
-    made, other = run("one"), run("two")
-    for run_id, epochs in ((made, 5), (other, 2)):
-        runs.train(run_id, "a", epochs)
-    again = run("one")
-    assert [task.state for task in runs.store.tasks(again)] == ["cached"]
-    shown = html(app("compare", runs=f"{made},{other},{again}"))
-    (row,) = re.findall(r"<tr>(?:(?!</tr>).)*Validation loss.*?</tr>", shown, re.DOTALL)
-    assert re.findall(r"[\d.]+", re.sub(r"<[^>]*>", " ", row)) == ["0.3", "0.75", "0.3"]
-
-
 def test_a_run_from_the_cache_shows_the_curves_and_files_of_the_one_that_made_its_results(
     app: Open, runs, tmp_path: Path
 ) -> None:
@@ -511,10 +325,6 @@ def test_a_run_from_the_cache_shows_the_curves_and_files_of_the_one_that_made_it
     assert "None of these runs has metrics." not in html(page)
     assert len(page.get("vega_lite_chart")) == 4
     assert links(page) == [(f"{again.run_id[-6:]}, {words}", address)]
-
-
-def test_a_comparison_says_which_run_is_not_there(app: Open, done: str) -> None:
-    assert "there is no run nothing-like-it" in html(app("compare", runs=f"{done},nothing-like-it"))
 
 
 def test_hostile_names_are_text_everywhere(app: Open, runs, store: RunStore) -> None:
