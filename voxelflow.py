@@ -259,29 +259,31 @@ def run(
     raised.
     """
     from engine.document.pipeline import read_pipeline
+    from engine.errors import hints_as_notes
     from engine.limit import changed_limit, read_time
     from engine.profiles import find_profile
     from engine.run import launch
     from engine.store.runs import RunStore
     from engine.workspace import open_workspace
 
-    place = open_workspace(Path(workspace) if workspace is not None else None)
-    document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
-    where = find_profile(profile, place)
-    limit = changed_limit(where.limit, None if stop_after is None else read_time(stop_after), stop_at_cost)
-    with closing(RunStore(place)) as store:
-        run_id, _ = launch.start(
-            document, catalog(place), place, store, values=values, profile=where, base=Path.cwd(), limit=limit
-        )
-        warned = False
-        for last in launch.ended(place, store, run_id):
-            state, error = last.state, last.error
-            if state == "stuck" and not warned:
-                warned = True
-                from engine.wording import stuck_line
+    with hints_as_notes():
+        place = open_workspace(Path(workspace) if workspace is not None else None)
+        document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
+        where = find_profile(profile, place)
+        limit = changed_limit(where.limit, None if stop_after is None else read_time(stop_after), stop_at_cost)
+        with closing(RunStore(place)) as store:
+            run_id, _ = launch.start(
+                document, catalog(place), place, store, values=values, profile=where, base=Path.cwd(), limit=limit
+            )
+            warned = False
+            for last in launch.ended(place, store, run_id):
+                state, error = last.state, last.error
+                if state == "stuck" and not warned:
+                    warned = True
+                    from engine.wording import stuck_line
 
-                warnings.warn(stuck_line(last), stacklevel=2)
-        return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
+                    warnings.warn(stuck_line(last), stacklevel=2)
+            return RunResult(run_id, state, error, {t.node: t.outputs for t in store.tasks(run_id)})
 
 
 def _studio(workspace: Workspace, *, address: str, port: int | None, open_browser: bool, traceback: bool) -> int:

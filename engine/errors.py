@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 TRACEBACK = "VOXELFLOW_TRACEBACK"
 """Environment variable: with "1" such errors come with their traceback."""
@@ -37,6 +38,17 @@ def with_causes(exc: BaseException, *, suppressed: bool = False) -> Iterator[Bas
         seen.add(id(link))
         yield link
         link = link.__cause__ or (link.__context__ if suppressed or not link.__suppress_context__ else None)
+
+
+@contextmanager
+def hints_as_notes() -> Iterator[None]:
+    """Let a traceback show what to do about an error of ours, where no command prints it: in a script or a notebook."""
+    try:
+        yield
+    except VoxelflowError as exc:
+        if exc.hint:
+            exc.add_note(exc.hint)
+        raise
 
 
 class VoxelflowError(Exception):

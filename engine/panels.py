@@ -14,7 +14,7 @@ from engine.text import duration, number
 COLOURS = ("#4a8bd0", "#d9762b", "#3f9e6b", "#b066c2", "#b8930f", "#cf5c5c", "#5a93a0", "#8c7ad6")
 WIDTH = 760
 _TEXT = 13
-_GAP, _TOP, _HEAD, _PLOT = 26, 40, 20, 104
+_GAP, _TOP, _HEAD, _PLOT, _BELOW = 26, 40, 20, 104, 36
 _LEFT = 34
 """Of the first column, for the figures beside it."""
 _LETTER = 6.2
@@ -88,14 +88,14 @@ def draw_panels(
     """
     top = _TOP if title else 16
     notes = 16 if any(panel.note for panel in panels) else 0
-    row = _HEAD + _PLOT + 24 + notes
+    row = _HEAD + _PLOT + _BELOW + notes
     each = (width - columns * _LEFT - (columns - 1) * _GAP / 2) / columns
     parts = [text_at(0, 18, title, more='font-weight="600"')] if title else []
     for place, panel in enumerate(panels):
         x = _LEFT + (place % columns) * (each + _LEFT + _GAP / 2)
         y = top + (place // columns) * row + _HEAD
         parts += _panel(panel, x, y, each, end, shaded_from, breaks)
-    height = top + -(-len(panels) // columns) * row + 4
+    height = top + -(-len(panels) // columns) * row - 8
     if foot:
         parts.append(text_at(_LEFT, height + 8, foot, more='font-size="11" fill-opacity=".75"'))
         height += 16
@@ -133,10 +133,15 @@ def _panel(
         parts.append(line_at(across(second), y, across(second), y + _PLOT, dashed))
     for place, curve in enumerate(panel.curves):
         colour = COLOURS[place % len(COLOURS)]
-        parts += [
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6" stroke-linejoin="round"/>'
-            for path in _paths([(across(s), None if v is None else up(v)) for s, v in curve.points])
-        ]
+        for stretch in _stretches([(across(s), None if v is None else up(v)) for s, v in curve.points]):
+            if len(stretch) == 1:
+                # A line through it alone would have no length.
+                parts.append(f'<circle cx="{stretch[0][0]:.1f}" cy="{stretch[0][1]:.1f}" r="2.5" fill="{colour}"/>')
+                continue
+            path = " ".join(f"{at:.1f},{height:.1f}" for at, height in stretch)
+            parts.append(
+                f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6" stroke-linejoin="round"/>'
+            )
     for peak in panel.peaks:
         colour = COLOURS[peak.curve % len(COLOURS)]
         parts.append(
@@ -165,19 +170,15 @@ def _legend(panel: Panel, right: float, y: float) -> list[str]:
     return parts
 
 
-def _paths(points: Sequence[tuple[float, float | None]]) -> list[str]:
-    """The stretches between the gaps; one of a single point is drawn as a dash."""
-    out: list[list[str]] = [[]]
+def _stretches(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
+    """The points between the gaps."""
+    out: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
         if y is None:
             out.append([])
         else:
-            out[-1].append(f"{x:.1f},{y:.1f}")
-    for stretch in out:
-        if len(stretch) == 1:
-            left, _, height = stretch[0].partition(",")
-            stretch.append(f"{float(left) + 2:.1f},{height}")
-    return [" ".join(stretch) for stretch in out if stretch]
+            out[-1].append((x, y))
+    return [stretch for stretch in out if stretch]
 
 
 def _axis(value: float) -> str:

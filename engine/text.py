@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from ctypes import c_float
@@ -28,6 +29,19 @@ def spelled_out(character: str) -> str:
 def safe_log_line(line: str) -> str:
     """A line of a log: of a progress bar that redraws itself, what it drew last; tabs become spaces."""
     return safe(line.rstrip("\r\n").rsplit("\r", 1)[-1].expandtabs(8))
+
+
+_BEGINS = re.compile(
+    "(a|an|another|any|cannot|each|every|its?|neither|no|none|nothing|only|parameter|run|some|sweep|the|there|these|this"
+    "|what) "
+)
+"""Words with which messages begin, and no names."""
+
+
+def headline(message: str) -> str:
+    """A message that stands by itself. On the command line `error: ` goes before it, so it begins with a small letter:
+    here with a capital, but for one that begins with a name or a path."""
+    return f"{message[0].upper()}{message[1:]}" if _BEGINS.match(message) else message
 
 
 def plural(count: float, noun: str) -> str:

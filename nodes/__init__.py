@@ -1,4 +1,4 @@
-"""Voxelflow's own node types, one module each. A new one needs a line here and nothing else."""
+"""Voxelflow's own node types, one module each: a module is found by its line here."""
 
 BUILT_IN = (
     "nodes.volume_folder",

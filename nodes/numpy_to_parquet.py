@@ -13,6 +13,7 @@ from engine.declare.context import TaskContext
 from engine.declare.datasets import Preview, VolumeFiles, VolumeParquet
 from engine.declare.node import node
 from engine.errors import DataError
+from engine.storage import is_url
 from engine.text import plural
 from nodes.conversion.commas import WITH_POINT
 from nodes.conversion.convert_parameters import ConvertParameters, compile_pattern
@@ -30,11 +31,14 @@ from nodes.conversion.rules import (
     NumbersWithCommas,
     SampledWithoutLabel,
     SeveralLabelsInOne,
+    TableNotTaken,
     TooManyBadFiles,
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 _FEW_FILES = 50_000
 """Files of a folder whose labels are all looked for before a run; of more only those of a sample."""
@@ -42,6 +46,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 """A label that is a number, when others are texts."""
 _SEVERAL = re.compile(r"[;|]|,\s*\w")
 """What stands between several labels in one cell."""
+_NAMED = 3
+"""Tables that are not taken for labels which are named."""
 _ROW_BYTES = 100
 """About what a row takes beside its volume: id, label, page and row-group headers."""
 
@@ -105,12 +111,24 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     files = look.inputs.get("files")
     if files is None or not files.uri or not files.sample:
         return {}
-    from nodes.conversion.formats import endings_of
+    from nodes.conversion.formats import endings_of, every_ending
     from nodes.conversion.volume_sources import label_file_at, reading_of
 
-    endings = endings_of(reading_of(files.dataset)) if isinstance(files.dataset, VolumeFiles) else (".npy",)
+    # Where no file could be read their format is not known.
+    endings = endings_of(reading_of(files.dataset)) if isinstance(files.dataset, VolumeFiles) else every_ending()
     with label_file_at(files.uri) as found:
-        return _look_for_labels(look.params, files, found, endings)
+        return {**_look_for_labels(look.params, files, found, endings), "beside": _beside(look.params, files, found)}
+
+
+def _beside(params: Mapping[str, Any], files: Preview, found: Path | None) -> list[str]:
+    """Names of tables in the folder that are not taken for labels though nothing says that they should not be."""
+    from nodes.conversion.labels import tables_beside
+
+    of_rows = isinstance(files.dataset, VolumeFiles) and files.dataset.format == ROWS
+    named = found or params["label_file"] or params["label_pattern"]
+    if named or params["labels"] not in ("auto", "manifest") or of_rows or not files.uri or is_url(files.uri):
+        return []
+    return tables_beside(Path(files.uri))[:_NAMED]
 
 
 def _look_for_labels(
@@ -144,11 +162,19 @@ def _look_for_labels(
         "classes": list(labels.classes),
         "complete": complete,
         "rows_without_file": labels.rows_without_file if complete else 0,
+        "row_without_file": labels.row_without_file,
+        "without_label": _first(ids, np.isnan(labels.values) & ~labels.conflicts),
+        "with_several": _first(ids, labels.conflicts),
         "values": different(labels.values),
         "columns": labels.columns.column_names,
         "remarks": list(labels.remarks),
         "commas": labels.commas,
     }
+
+
+def _first(ids: pa.StringArray, chosen: NDArray[np.bool_]) -> str:
+    """The first of the chosen ids, "" for none."""
+    return str(ids[int(chosen.argmax())]) if chosen.any() else ""
 
 
 def _names(files: Preview) -> pa.StringArray:
@@ -246,6 +272,7 @@ def _check_label_parameters(look: CheckContext) -> None:
     """Problems of the parameters alone: no folder is looked into."""
     params, facts = look.params, look.facts
     source, table, pattern = params["labels"], params["label_file"], params["label_pattern"]
+    beside = facts.get("beside", ())
     if source == "pattern" or (source == "auto" and pattern):
         try:
             compile_pattern(pattern)
@@ -255,8 +282,17 @@ def _check_label_parameters(look: CheckContext) -> None:
         look.report(
             NoLabelTable,
             "labels come from a table, and the folder has no labels.csv or labels.parquet",
-            hint="Name the table.",
+            hint=f"Name the table{f', such as {beside[0]}' if beside else ''}.",
             parameter="label_file",
+        )
+    elif beside and facts.get("source") in ("none", "folders"):
+        names = " and ".join(beside)
+        look.report(
+            TableNotTaken,
+            f"{names} in the folder {'is' if len(beside) == 1 else 'are'} not read:"
+            f" {'no labels are looked for' if facts['source'] == 'none' else 'labels are the names of sub-folders'}",
+            hint="Name the table of labels in label_file; save one of a spreadsheet as CSV first.",
+            parameter="labels",
         )
     used = {"manifest": "label_file", "pattern": "label_pattern"}.get(source)
     for name, value in (("label_file", table), ("label_pattern", pattern)):
@@ -288,7 +324,8 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
     if facts.get("rows_without_file"):
         look.report(
             LabelsWithoutFile,
-            f"{facts['origin']} has {plural(facts['rows_without_file'], 'rows')} for which the folder has no file",
+            f"{facts['origin']} has {plural(facts['rows_without_file'], 'rows')} for which the folder has no file, such"
+            f" as {facts['row_without_file'] or 'one without a name'}",
             hint="Name each file by its path below the folder, or remove the rows.",
             parameter=_label_parameter(look.params),
         )
@@ -311,9 +348,12 @@ def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
     missing = _without_label(facts)
     if facts["source"] == "none" or not (missing or facts["conflicts"]):
         return
-    parts = [f"{missing} {_have(missing)} no label"] if missing else []
+    conflicts = facts["conflicts"]
+    parts = [f"{missing} {_have(missing)} no label (such as {facts['without_label']})"] if missing else []
     parts += (
-        [f"{facts['conflicts']} {_have(facts['conflicts'])} several different labels"] if facts["conflicts"] else []
+        [f"{conflicts} {_have(conflicts)} several different labels (such as {facts['with_several']})"]
+        if conflicts
+        else []
     )
     look.report(
         SampledWithoutLabel,

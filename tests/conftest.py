@@ -142,7 +142,7 @@ def forked_trainings(pytestconfig: pytest.Config) -> Iterator[None]:
 
 
 def _forks(config: pytest.Config) -> dict[str, Forks]:
-    """A process that forks for each of two sets of imports: one for all of pytest's workers together.
+    """A process that forks for each set of imports: one for all of pytest's workers together.
 
     TensorFlow takes ten seconds to import. A process forked from one without it starts in a third of the time.
     """
@@ -152,7 +152,7 @@ def _forks(config: pytest.Config) -> dict[str, Forks]:
         kept = contextlib.ExitStack()
         config.add_cleanup(kept.close)
         config.stash[_FORKS] = {}
-        for prepare in ("import_nodes", "import_training"):
+        for prepare in ("import_nodes", "import_training", "import_keras"):
             folder = Path(kept.enter_context(tempfile.TemporaryDirectory()))
             # Matplotlib makes a folder there, which shall not be one of the test that happens to be the first.
             own = {"XDG_CONFIG_HOME": str(folder)}

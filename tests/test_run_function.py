@@ -11,7 +11,7 @@ from building import box, pipeline
 import voxelflow
 from engine.diagnostics.rule import CheckFailed
 from engine.document.pipeline import write_pipeline
-from engine.errors import UsageError
+from engine.errors import PipelineError, UsageError
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
 
@@ -46,8 +46,13 @@ def test_a_run_that_fails_is_returned_and_one_that_cannot_start_raises(workspace
     failed = voxelflow.run(pipeline(box("a", "Fail", how="told")), workspace=workspace.root)
     assert failed.state == "failed"
     assert "the probe was told to fail" in failed.error
-    with pytest.raises(CheckFailed):
+    with pytest.raises(CheckFailed) as refused:
         voxelflow.run(_TWO, workspace=workspace.root, **{"a.steps": "many"})
+    # Below the message, as a notebook shows it.
+    assert [note.split(": ")[0] for note in refused.value.__notes__] == ["error VF203 a.steps"]
+    with pytest.raises(PipelineError) as missing:
+        voxelflow.run("gone.json", workspace=workspace.root)
+    assert missing.value.__notes__ == [missing.value.hint] != [""]
 
 
 @pytest.mark.parametrize(

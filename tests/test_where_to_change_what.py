@@ -12,6 +12,7 @@ import nodes
 import voxelflow
 from engine.declare.datasets import BUILT_IN_TYPES
 from engine.extras import EXTRAS
+from nodes.conversion.formats import BUILT_IN as BUILT_IN_FORMATS
 from nodes.viewing import _VIEWS
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +39,18 @@ def test_each_dataset_type_can_be_imported_and_looked_at() -> None:
     kinds = {each.__name__ for each in BUILT_IN_TYPES}
     assert sorted(kinds - set(voxelflow.__all__)) == [], "voxelflow.py exports each dataset type"
     assert set(_VIEWS) == kinds, "nodes/viewing/__init__.py says how each is looked at"
+
+
+def test_each_format_of_volumes_is_in_both_lists() -> None:
+    """Those of installed packages are their own."""
+    titles = {each.title for each in BUILT_IN_FORMATS}
+    assert len(titles) > 8
+    readme = _page("README.md")
+    assert sorted(title for title in titles if title not in readme) == [], "README.md names each format"
+    table = _page("nodes/README.md").partition("\n## Formats of volumes\n")[2].partition("\n## ")[0]
+    first = {row.split("|")[1] for row in table.splitlines() if row.startswith("| ")}
+    unlisted = sorted(title for title in titles if not any(title in cell for cell in first))
+    assert unlisted == [], "nodes/README.md, Formats of volumes, has a row for each format"
 
 
 def test_each_page_of_the_app_is_in_the_list_of_addresses_and_is_drawn() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from engine.catalog import AnyNodeType
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeSpec
 from engine.declare.workload import Network, TrainingWork
+from engine.diagnostics.rule import Diagnostic
 from engine.document.checks import Observation
 from engine.document.identity import identify
 from engine.document.resolve import Resolved
@@ -77,9 +78,16 @@ def _here() -> Machine:
 
 
 def trainings(
-    resolved: Resolved, previews: Mapping[tuple[str, str], Preview], observation: Observation
+    resolved: Resolved,
+    previews: Mapping[tuple[str, str], Preview],
+    observation: Observation,
+    problems: Iterable[Diagnostic] = (),
 ) -> Iterator[Training]:
-    """The nodes that train, with their work as far as the previews, and results that are there already, say it."""
+    """The nodes that train, with their work as far as the previews, and results that are there already, say it.
+
+    Where they do not, the reason is the first error among the `problems` of the node or of those before it.
+    """
+    errors = [each for each in problems if each.severity == "error"]
     identities = identify(resolved, observation.paths, observation.own_paths)
 
     def known(node: str, port: str) -> Preview | None:
@@ -101,7 +109,21 @@ def trainings(
                 work = hook(look)
             except Exception as exc:  # a user node's hook must not end the advice for others
                 unknown = f"its node failed to describe its work: {type(exc).__name__}: {exc}"
+        if work is None and (error := _error_before(item.node.id, resolved, errors)) is not None:
+            # The training itself is named anyway.
+            said = error.model_copy(update={"node": None}) if error.node == item.node.id else error
+            unknown = said.line().removeprefix("error ")
         yield Training(item.node.id, item.node.label, item.type, work, "" if work else unknown)
+
+
+def _error_before(node: str, resolved: Resolved, errors: Sequence[Diagnostic]) -> Diagnostic | None:
+    """The first of the errors at the node or at one whose outputs it needs."""
+    needed, left = {node}, [node]
+    while left:
+        before = {wire.source_node for wire in resolved.wires_into(left.pop())} - needed
+        needed |= before
+        left += before
+    return next((each for each in errors if each.node in needed), None)
 
 
 def advise_training(

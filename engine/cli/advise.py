@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from engine.cli.finite import Finite
 from engine.cli.session import Session, json_option, pipeline_options, profile_option, workspace_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine.advisor.advice import Advice
     from engine.advisor.sources import Training
     from engine.bench.result import BenchResult
@@ -68,7 +71,7 @@ def command(
     from engine.advisor.report import as_json as advice_as_json
     from engine.advisor.sources import advise_training, read_known, trainings
     from engine.cli.screen import say, say_diagnostics, say_json
-    from engine.document.checks import preview_outputs
+    from engine.document.checks import check
     from engine.document.resolve import resolve
     from engine.observe.observe import observe
     from engine.profiles import find_profile
@@ -81,11 +84,11 @@ def command(
     resolved = resolve(document, catalog, values, base=Path.cwd())
     named = [v for v in values.values() if isinstance(v, str)]
     observation = observe(resolved, workspace, RunStore(workspace), extra_roots=named)
-    previews, _ = preview_outputs(resolved, observation)
+    checked = check(resolved, observation, where)
     within_s = None if hours is None else 3600 * hours
     found = [
         (each, advise_training(each, known, workspace, where, within_s=within_s, farther_s=latency_ms / 1000))
-        for each in trainings(resolved, previews, observation)
+        for each in trainings(resolved, checked.previews, observation, checked.diagnostics)
     ]
     if as_json:
         say_json(
@@ -103,14 +106,25 @@ def command(
     if not found:
         say_diagnostics(resolved.problems)
         say(f"{document.name} has no node that trains, so there is nothing to advise.")
-    for number, (each, advice) in enumerate(found):
+    alike: dict[str, list[tuple[Training, Advice | None]]] = {}
+    for each, advice in found:
+        shown = each.unknown if advice is None else dumps(advice_as_json(advice, _place(each, workspace.root)))
+        alike.setdefault(shown, []).append((each, advice))
+    for number, together in enumerate(alike.values()):
         if number:
             say("")
+        title, (each, advice) = _titles([training for training, _ in together]), together[0]
         if advice is None:
-            say(f"{each.title}: no prediction yet: {each.unknown}.")
+            say(f"{title}: no prediction yet: {each.unknown.removesuffix('.')}.")
         else:
-            _show(each, advice, workspace, where, show_all)
+            _show(title, each, advice, workspace, where, show_all)
     return 0
+
+
+def _titles(trainings: Sequence[Training]) -> str:
+    """What trainings are called of which the same is said, such as those of the folds of a cross-validation."""
+    first, *others = trainings
+    return f"{first.title}, and the same for {', '.join(each.title for each in others)}" if others else first.title
 
 
 def _result_in(path: Path) -> BenchResult:
@@ -137,13 +151,15 @@ def _place(training: Training, root: Path) -> str:
     return (training.work.uri if training.work is not None else "") or str(root)
 
 
-def _show(training: Training, advice: Advice, workspace: Workspace, profile: Profile, show_all: bool) -> None:
+def _show(
+    title: str, training: Training, advice: Advice, workspace: Workspace, profile: Profile, show_all: bool
+) -> None:
     from engine.advisor import report
     from engine.advisor.run_estimate import UNITS, not_included, price_in_table
     from engine.cli.screen import say, table
     from engine.text import plural
 
-    say(f"{training.title}: {report.subject(advice)}")
+    say(f"{title}: {report.subject(advice)}")
     shown = report.chosen_few(advice, len(advice.estimates) if show_all else report.SHOWN)
     if shown:
         say("")

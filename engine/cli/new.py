@@ -46,7 +46,8 @@ def command(session: Session, name: str | None, template: str, schema: bool, roo
     name = name.removesuffix(".json")
     if not re.fullmatch(_NAME, name):
         raise UsageError(
-            f"{name!r} cannot be a pipeline's name", hint="Use letters, digits, spaces, dots, hyphens and underscores."
+            f"{name!r} cannot be a pipeline's name",
+            hint="Use letters from A to Z, digits, spaces, dots, hyphens and underscores.",
         )
     document = _from_template(template).model_copy(update={"name": name})
     workspace = session.workspace(root)

@@ -29,7 +29,10 @@ class StartStudio(Protocol):
 
 
 class Answer(Protocol):
-    """What a model says of a file: the likeliest class, None of a regression, and the scores by class; or an error."""
+    """What a model says of a file: the likeliest class, None of a regression, and the scores by class; or an error.
+
+    `doubt` says why the answer may be wrong though there is one, "" for no reason.
+    """
 
     @property
     def file(self) -> Path: ...
@@ -39,6 +42,8 @@ class Answer(Protocol):
     def scores(self) -> Mapping[str, float]: ...
     @property
     def error(self) -> str: ...
+    @property
+    def doubt(self) -> str: ...
 
 
 class Asked(Protocol):

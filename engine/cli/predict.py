@@ -54,7 +54,8 @@ def command(
     registry (models:/NAME@ALIAS or models:/NAME/VERSION). The volumes must have the shape that the model was trained
     on; other formats than .npy are read too, as VolumeFolder does. The slices of a DICOM series are one volume: give
     their DIR, or all of them. Of a DIR with .npy files only those are read, else the volumes of all formats in it.
-    Unreadable files are reported and skipped; the exit status is then 1.
+    Unreadable files are reported and skipped; the exit status is then 1. A volume whose values are unlike those of the
+    training, as in another unit or scale, is predicted with a warning.
     """
     from engine.cli.screen import say, say_json
 
@@ -63,8 +64,10 @@ def command(
     with _folder(session, model, node, root) as folder:
         asked = session.work.ask_model(folder, files, dataset=dataset)
         if out is not None:
-            written, unread = _write(out, asked)
+            doubts = _Doubts()
+            written, unread = _write(out, asked, doubts)
             say(f"wrote {out}: {plural(written, 'files')}" + (f", {unread:,} of them not predicted" if unread else ""))
+            doubts.show()
             return 1 if unread else 0
         answers = list(asked.answers)
     if as_json:
@@ -117,7 +120,29 @@ def _made_by_run(session: Session, run: str, node: str | None, root: Path | None
     )
 
 
-def _write(path: Path, asked: Asked) -> tuple[int, int]:
+class _Doubts:
+    """Files whose answers may be wrong: the first is named, the others are counted, of which there may be many."""
+
+    def __init__(self) -> None:
+        self._first: Answer | None = None
+        self._count = 0
+
+    def add(self, answer: Answer) -> None:
+        if answer.doubt:
+            self._first = self._first or answer
+            self._count += 1
+
+    def show(self) -> None:
+        from engine.text import safe
+
+        if self._first is None:
+            return
+        print(f"warning: {safe(str(self._first.file))}: {safe(self._first.doubt)}", file=sys.stderr)
+        if self._count > 1:
+            print(f"warning: the same of {plural(self._count - 1, 'more files')}", file=sys.stderr)
+
+
+def _write(path: Path, asked: Asked, doubts: _Doubts) -> tuple[int, int]:
     """A row for each file, as they are predicted; the file appears when all are. Gives rows, and those with errors."""
     import csv
 
@@ -132,11 +157,12 @@ def _write(path: Path, asked: Asked) -> tuple[int, int]:
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         rows = csv.writer(file)
-        rows.writerow(["file", *(["class"] if classes else []), *scores, "error"])
+        rows.writerow(["file", *(["class"] if classes else []), *scores, "error", "warning"])
         for answer in asked.answers:
             found = [answer.scores.get(name, "") for name in classes or [""]]
             name = "" if answer.name is None else answer.name
-            rows.writerow([answer.file, *([name] if classes else []), *found, answer.error])
+            rows.writerow([answer.file, *([name] if classes else []), *found, answer.error, answer.doubt])
+            doubts.add(answer)
             written, unread = written + 1, unread + bool(answer.error)
     return written, unread
 
@@ -158,12 +184,16 @@ def _show(answers: Sequence[Answer]) -> None:
         named = any(answer.name is not None for answer in good)
         columns = ("file", "class", "probabilities") if named else ("file", "", "value")
         table(columns, rows)
+    doubts = _Doubts()
     for answer in answers:
+        doubts.add(answer)
         if answer.error:
             print(f"error: {safe(str(answer.file))}: {safe(answer.error)}", file=sys.stderr)
+    doubts.show()
 
 
 def _as_json(answer: Answer) -> dict[str, object]:
     if answer.error:
         return {"file": str(answer.file), "error": answer.error}
-    return {"file": str(answer.file), "class": answer.name, "scores": dict(answer.scores)}
+    shown: dict[str, object] = {"file": str(answer.file), "class": answer.name, "scores": dict(answer.scores)}
+    return shown | ({"warning": answer.doubt} if answer.doubt else {})

@@ -31,6 +31,8 @@ from engine.errors import DeclarationError, PipelineError, with_hint
 Severity = Literal["error", "warning", "info"]
 
 _CODE = re.compile(r"[A-Z]{2,8}[0-9]{3,4}")
+_NOTES = 10
+"""Problems that are shown below the message of `CheckFailed`."""
 
 
 class Diagnostic(BaseModel):
@@ -164,3 +166,6 @@ class CheckFailed(PipelineError):
         count = sum(d.severity == "error" for d in diagnostics)
         super().__init__(f"{count} {'problem' if count == 1 else 'problems'} to fix before this pipeline can run")
         self.diagnostics = tuple(diagnostics)
+        # What a notebook shows of the error; the command prints the diagnostics themselves.
+        for each in [d for d in diagnostics if d.severity == "error"][:_NOTES]:
+            self.add_note(each.line())

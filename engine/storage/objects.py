@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _NO_CONTAINER = ("ContainerNotFound", "NoSuchBucket")
 _PIECE = 8 << 20
 """Uploads in more than one piece; small enough that a few in flight are no memory to speak of."""
 _UPLOADS = 4
+_DELETED_AGAIN_S = (0.2, 1.0, 5.0)
+"""Waits before a deletion is tried again: Azure's and S3's go as POST, which the library does not repeat by itself when
+the connection is dropped."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +166,23 @@ class RemotePath:
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object. Raises `FileNotFoundError` when it is not there, unless `missing_ok`."""
         import obstore
+        from obstore.exceptions import GenericError
 
         with _translated(self.url):
-            try:
-                obstore.delete(_store(self.url), self.url.key)
-            except FileNotFoundError:
-                if not missing_ok:
-                    raise
+            for wait_s in (*_DELETED_AGAIN_S, None):
+                try:
+                    obstore.delete(_store(self.url), self.url.key)
+                    return
+                except FileNotFoundError:
+                    if not missing_ok:
+                        raise
+                    return
+                except GenericError:
+                    if wait_s is None:
+                        raise
+                # The object may be gone, and only the answer lost.
+                missing_ok = True
+                time.sleep(wait_s)
 
     def walk(self) -> Iterator[Found]:
         """All objects below this folder, with their paths below it, in the store's order (by key, as bytes).

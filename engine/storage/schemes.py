@@ -1,5 +1,5 @@
-"""The table of object stores: one row a scheme. Nothing else in Voxelflow names them. Pure, but for `open_store` and
-`installed_places`, which looks for the schemes of installed packages."""
+"""The table of object stores: one row a scheme. Nothing else in Voxelflow names them, but help that gives
+examples. Pure, but for `open_store` and `installed_places`, which looks for the schemes of installed packages."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ SCHEMES: Mapping[str, Scheme] = {
             variables=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL"),
             hint="Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION (AWS_ENDPOINT_URL for your own server).",
             endpoint=("AWS_ENDPOINT_URL",),
+            container="bucket",
         ),
         Scheme(
             name="gs",

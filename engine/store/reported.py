@@ -53,12 +53,14 @@ def made_elsewhere(store: RunStore, run_id: str) -> dict[str, dict[str, list[str
 
 
 def begun_before(store: RunStore, run_id: str, node: str, fingerprint: str, most: int) -> list[str]:
-    """At most `most` runs older than this one in which the node was at work with this fingerprint, the newest first."""
+    """At most `most` other runs in which the node was at work with this fingerprint, the newest first: those that began
+    before the last event of this one, which may have been resumed after they had gone on from what it left."""
     # By its node: fingerprints of tasks have no index.
     rows = store.read(
         "SELECT tasks.run_id FROM tasks JOIN runs USING (run_id)"
-        " WHERE tasks.node = ? AND tasks.fingerprint = ? AND tasks.attempt > 0"
-        " AND runs.created < (SELECT created FROM runs WHERE run_id = ?) ORDER BY runs.created DESC LIMIT ?",
-        node, fingerprint, run_id, most,
+        " WHERE tasks.node = ? AND tasks.fingerprint = ? AND tasks.attempt > 0 AND tasks.run_id != ?"
+        " AND (SELECT min(seq) FROM events WHERE run_id = tasks.run_id)"
+        " < (SELECT max(seq) FROM events WHERE run_id = ?) ORDER BY runs.created DESC LIMIT ?",
+        node, fingerprint, run_id, run_id, most,
     )  # fmt: skip
     return [row["run_id"] for row in rows]

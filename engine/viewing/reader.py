@@ -24,6 +24,7 @@ from engine.errors import DataError, UsageError, VoxelflowError
 from engine.processes.messages import Answer, known_error
 from engine.processes.parent import Parent
 from engine.processes.system import tolerate_full_disk
+from engine.text import headline
 from engine.viewing import pictures
 from engine.viewing.info import info_of
 from engine.viewing.kept_volumes import KeptVolumes, OpenVolume
@@ -115,7 +116,7 @@ class OpenViews:
             if known is None:
                 print(traceback.format_exc(), file=sys.stderr, flush=True)
                 known = DataError(f"this cannot be shown: {type(exc).__name__}: {exc}", hint="Look at the app's log.")
-            return _problem(question.n, 422, known.message, known.hint)
+            return _problem(question.n, 422, headline(known.message), known.hint)
 
     def _answer(self, question: Question) -> Answer:
         opened = self._opened(question)

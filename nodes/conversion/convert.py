@@ -111,7 +111,10 @@ def convert_files(
     rule = label_rule(parameters, label_table(listing, files.uri, ctx.scratch), endings_of(reading))
     labels = labels_of(listing, ids, rule, given.names)
     if labels.rows_without_file:
-        ctx.warn(f"{plural(labels.rows_without_file, 'rows')} of {labels.origin} without a file in {files.uri}")
+        ctx.warn(
+            f"{plural(labels.rows_without_file, 'rows')} of {labels.origin} without a file in {files.uri}, such as"
+            f" {labels.row_without_file or 'one without a name'}"
+        )
     for remark in labels.remarks:
         ctx.warn(remark)
     for name, example in labels.commas.items():

@@ -35,6 +35,7 @@ LABEL_FILES = ("labels.csv", "labels.parquet")
 """Names under which `auto` and `manifest` find a table of labels in the source folder."""
 LABEL_TABLES = b"voxelflow.label_tables"
 """Key in a manifest's schema metadata: JSON list of path, size and mtime_ns of the label tables of its folder."""
+_TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".xls", ".ods")
 _SECONDS_A_NAME = 1.0
 _SECONDS_IN_ALL = 5.0, 1e-4
 """What a pattern may take of processor time: for one name; for all, and more for each of them. An ordinary one takes
@@ -47,7 +48,8 @@ class Labels:
 
     `values` is float32 with NaN for "no label"; `conflicts` marks files that were given several
     different labels; `classes` names the values 0, 1, ... when the labels are texts.
-    `rows_without_file` counts rows of the label table that name no file. `origin` says in words
+    `rows_without_file` counts rows of the label table that name no file, and `row_without_file` is the name in the
+    first of them. `origin` says in words
     where the labels came from. `columns` has one row per file, of what else the label table says; `remarks` are what a
     person should know of them. `commas` names those of them that are text because their numbers have commas, each with
     an example; under the name "" the labels themselves.
@@ -61,6 +63,7 @@ class Labels:
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     remarks: tuple[str, ...] = ()
     commas: dict[str, str] = field(default_factory=dict)
+    row_without_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,23 @@ def label_file_in(folder: Path) -> Path | None:
     return next((folder / name for name in LABEL_FILES if os.path.lexists(folder / name)), None)
 
 
+def tables_beside(folder: Path) -> list[str]:
+    """Names of files in the source folder that look like tables of labels and are called otherwise than `LABEL_FILES`.
+
+    In their order; hidden ones are left out, and all that cannot be listed.
+    """
+    try:
+        names = [name for name in os.listdir(folder) if not name.startswith(".") and _looks_like_table(name)]
+    except OSError:
+        return []
+    return sorted(name for name in names if (folder / name).is_file())
+
+
+def _looks_like_table(name: str) -> bool:
+    stem, ending = os.path.splitext(name.lower())
+    return ending in _TABLE_ENDINGS or (stem == "labels" and ending in (".txt", ".parquet", ".json"))
+
+
 def folder_names(ids: pa.StringArray) -> pa.StringArray:
     """The first folder of each path, null for files that lie in none."""
     names = pc.replace_substring_regex(ids, pattern="(?s)/.*$", replacement="")
@@ -210,13 +230,15 @@ def match_table(
     columns = of_label_table(table.others, taken)
     each = by_file(columns.table, places, len(ids))
     example = number_with_comma(table.classes)
+    without = np.flatnonzero(places < 0)
     return Labels(
         to_float32(labels),
         found.conflicts,
         table.classes,
-        int(np.count_nonzero(places < 0)),
+        len(without),
         origin=table.name,
         columns=each.table,
         remarks=tuple(f"{table.name}: {remark}" for remark in (*columns.remarks, *each.remarks)),
         commas=({"": example} if example else {}) | columns_with_commas(columns.table),
+        row_without_file=(table.keys[int(without[0])].as_py() or "") if len(without) else "",
     )

@@ -28,6 +28,20 @@ class NoLabelTable(Rule):
     title = "a missing label table"
 
 
+class TableNotTaken(Rule):
+    """The folder holds a file that looks like a table of labels, such as Labels.CSV, participants.tsv or labels.xlsx,
+    and only labels.csv and labels.parquet are taken without being named. So the volumes have no labels, or those of
+    their sub-folders' names, which may be those of patients.
+
+    What to do: name the table in `label_file`; one of a spreadsheet is first saved as CSV. If the labels are right
+    without it, say where they come from: set `labels` to folders, or to none.
+    """
+
+    code = "VF427"
+    severity = "warning"
+    title = "a table in the folder that is not taken for labels"
+
+
 class LabelsNotUsable(Rule):
     """Labels cannot be read from where they should come: the table cannot be read, lacks a column, or has an
     infinite number as a label; or a pattern takes too long. The message has the reason.
@@ -93,7 +107,7 @@ class LabelsWithoutFile(Rule):
     rows have no effect.
 
     What to do: name each file by its path below the folder, with or without `.npy`; nothing if the rows are of files
-    that you left out.
+    that you left out. Compare the names in the message: a spreadsheet makes 7 of 0007.
     """
 
     code = "VF418"

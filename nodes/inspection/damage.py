@@ -30,6 +30,7 @@ from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
 from nodes.table.snapshot import TableVersion, open_table
 from nodes.volume_file.damage import FileCheck, check_file
+from nodes.volume_file.id_bounds import Described
 from nodes.volume_file.layout import spec_of
 from nodes.volume_file.parts import read_parts
 
@@ -69,12 +70,12 @@ class Checked:
 
 class StoredFile(NamedTuple):
     """A file of volumes by its name in its place, with the bytes and rows that the log or the manifest says, and
-    between which its ids are, where a log says it."""
+    what that says of its ids and labels, where these are to be compared."""
 
     path: str
     bytes: int
     rows: int
-    ids: tuple[str, str] | None = None
+    said: Described | None = None
 
 
 def check_dataset(
@@ -105,7 +106,7 @@ def check_files(
 
     def check(file: StoredFile) -> FileCheck:
         with place.open(file.path, file.bytes) as opened:
-            return check_file(opened, file.rows, spec.volume_bytes, file.ids)
+            return check_file(opened, file.rows, spec.volume_bytes, file.said)
 
     yield from in_threads(place, check, files, threads, progress)
 
@@ -210,7 +211,7 @@ def check_version(table: TableVersion, checked: Checked, threads: int, progress:
     if doubled is not None:
         commit = table.place.path(f"{LOG}/{commit_name(doubled.version)}")
         yield Damage(commit, "rows", doubled.error(table.place).message, "nothing")
-    files = [StoredFile(f.path, f.bytes, f.rows, (f.id_min, f.id_max)) for f in table.files]
+    files = [StoredFile(f.path, f.bytes, f.rows, f) for f in table.files]
     yield from _damages(table.place, files, table.spec, checked, threads, progress)
 
 
@@ -254,7 +255,7 @@ def _check_parts(dataset: VolumeParquet, checked: Checked, threads: int, progres
         yield Damage(str(dataset.manifest), "manifest", str(exc), "which Parquet files the dataset has")
         return
     place = place_at(dataset.uri)
-    files = [StoredFile(p.path, p.bytes, p.rows) for p in parts if p.rows]
+    files = [StoredFile(p.path, p.bytes, p.rows, p) for p in parts if p.rows]
     spec = dataset.spec or (spec_of(pq.read_schema(place.path(files[0].path)).metadata, dataset.uri) if files else None)
     if spec is not None:
         yield from _damages(place, files, spec, checked, threads, progress)

@@ -15,16 +15,28 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError
-from nodes.loaders.data_files import DataFiles, FileRows, data_files, join_rows, read_files
+from nodes.loaders.data_files import (
+    DataFiles,
+    FileRows,
+    Stamp,
+    changed,
+    data_files,
+    join_rows,
+    read_files,
+    refuse_changed,
+    stamp_of,
+)
 from nodes.loaders.interface import Source
 from nodes.loaders.random_access import RandomAccessSource
 from nodes.loaders.row_groups import RowGroupSource
@@ -54,7 +66,8 @@ def open_arrow(dataset: VolumeDelta | VolumeParquet, *, cores: int, verify: bool
 def open_files(found: DataFiles, where: str, cores: int, *, verify: bool = True) -> Source:
     """Open the Parquet files of a table, which messages call `where`; see `open_arrow`."""
     access = found.access
-    files = list(read_files(found.paths, index_bytes=found.spec.volume_bytes, threads=max(2, cores), access=access))
+    size, threads = found.spec.volume_bytes, max(2, cores)
+    files = list(read_files(found.paths, index_bytes=size, threads=threads, access=access, said=found.said))
     rows = join_rows(files, where, access)
     indexes = [file.index for file in files if file.index is not None]
     if len(indexes) < len(files):
@@ -91,7 +104,7 @@ class PageIndexedSource(RandomAccessSource):
         self._alone = None if alone.all() else alone[rows.stored]
         """By row number; None when every volume has a page of its own."""
         self._checks = checks_for(indexes) if verify else None
-        self._open = OpenFiles(self._paths)
+        self._open = OpenFiles(self._paths, [file.stamp for file in files], self._refuse_changed)
         self._reads = ScatteredReads()
 
     def fill(self, rows: RowNumbers, out: NDArray[np.float32]) -> None:
@@ -184,6 +197,14 @@ class PageIndexedSource(RandomAccessSource):
             hint=f"The file is damaged. `voxelflow verify {quote(self.where)}` lists all damage and says what to do.",
         )
 
+    def _refuse_changed(self, number: int) -> None:
+        rows = np.flatnonzero(self._file == number)
+        rows = rows[np.argsort(self.rows.stored[rows])]
+        path, size = self._paths[number], self.spec.volume_bytes
+        found = refuse_changed(path, self.rows.ids.take(pa.array(rows)), self.rows.labels[rows], size)
+        if found.index is None or not np.array_equal(found.index.offsets, self._offset[rows]):
+            raise changed(path, "its volumes lie at other places now")
+
     def close(self) -> None:
         super().close()
         self._reads.close()
@@ -191,11 +212,14 @@ class PageIndexedSource(RandomAccessSource):
 
 
 class OpenFiles:
-    """A few open files for each thread: no thread closes what another one reads from."""
+    """A few open files for each thread: no thread closes what another one reads from.
 
-    def __init__(self, paths: list[str]) -> None:
+    `changed` is called with the number of a file that no longer has its stamp; it raises where that is another file.
+    """
+
+    def __init__(self, paths: list[str], stamps: list[Stamp], changed: Callable[[int], None]) -> None:
         self.most = OPEN_FILES
-        self._paths = paths
+        self._paths, self._stamps, self._changed = paths, stamps, changed
         self._local: Any = threading.local()
         self._all: list[OrderedDict[int, int]] = []
         self._lock = threading.Lock()
@@ -203,7 +227,7 @@ class OpenFiles:
     def descriptor(self, number: int) -> int:
         """The file's descriptor, good until this thread has asked for `most` others.
 
-        Raises `DataError` when the file is gone.
+        Raises `DataError` when the file is gone, or another one has its name.
         """
         mine: OrderedDict[int, int] | None = getattr(self._local, "files", None)
         if mine is None:
@@ -216,12 +240,20 @@ class OpenFiles:
         if len(mine) >= self.most:
             os.close(mine.popitem(last=False)[1])
         try:
-            mine[number] = os.open(self._paths[number], os.O_RDONLY)
+            file = os.open(self._paths[number], os.O_RDONLY)
         except FileNotFoundError as exc:
             raise DataError(
                 f"{self._paths[number]} is gone", hint="Something vacuumed the table. Make it again."
             ) from exc
-        return mine[number]
+        if (stamp := stamp_of(file)) != self._stamps[number]:
+            try:
+                self._changed(number)
+            except BaseException:
+                os.close(file)
+                raise
+            self._stamps[number] = stamp
+        mine[number] = file
+        return file
 
     def close(self) -> None:
         """Close all. No thread may be reading any more."""

@@ -18,7 +18,7 @@ from nodes.conversion.npy_files import spread
 from nodes.conversion.table_rows import TableFile, columns_in, rows_listing
 from nodes.conversion.volume_sources import reading_of
 from nodes.conversion.whole_volumes import sample_whole
-from nodes.loaders.data_files import data_files, open_checked, reading, small_columns
+from nodes.loaders.data_files import data_files, open_checked, reading, refuse_other, small_columns
 from nodes.loaders.joined_columns import joined
 from nodes.table.ledger import is_content_named, is_given_once
 from nodes.table.selection import held
@@ -57,10 +57,12 @@ def rows_as_files(dataset: VolumeDelta | VolumeParquet, listing: Path) -> Volume
     sizes = _sizes(dataset)
     tables: list[pa.Table] = []
     counts: list[int] = []
-    for path in track(found.paths, unit="files", total=len(found.paths), label="reading ids"):
+    each = zip(found.paths, found.said, strict=True)
+    for path, said in track(each, unit="files", total=len(found.paths), label="reading ids"):
         with reading(path), found.access.open(path) as opened, open_checked(opened) as file:
             names = [name for name in file.schema_arrow.names if name != "volume"]
             tables.append(small_columns(file, names, opened))
+            refuse_other(path, opened, tables[-1], said)
         counts.append(len(tables[-1]))
     columns = joined(tables, f"the files of {dataset.uri}")
     if missing := columns["id"].null_count:

@@ -32,7 +32,7 @@ def open_petastorm(dataset: VolumeDelta | VolumeParquet, *, cores: int, verify: 
     Raises `UnsupportedTable` or `DataError` for one that would be read wrongly.
     """
     found = data_files(dataset)
-    files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores), access=found.access))
+    files = list(read_files(found.paths, index_bytes=None, threads=max(2, cores), access=found.access, said=found.said))
     groups = tuple(length for file in files for length in file.groups)
     rows = join_rows(files, dataset.uri, found.access)
     return PetastormSource(dataset.uri, found.spec, rows, found.paths, groups, found.access, verify=verify)
@@ -70,9 +70,15 @@ class PetastormSource(Source):
         return PetastormLoader(self, chosen, reading)
 
     def numbers(self, ids: np.ndarray) -> RowNumbers:
-        """Row numbers of some ids."""
+        """Row numbers of some ids. Raises `DataError` for one that the table did not have when it was opened."""
         encoded = np.char.encode(ids, "utf-8")
         found = np.searchsorted(self.encoded_ids, encoded)
+        known = self.encoded_ids[np.minimum(found, len(self.encoded_ids) - 1)] == encoded
+        if not known.all():
+            raise DataError(
+                f"{self.where} has the volume {ids[int(known.argmin())]}, which it did not have when it was opened",
+                hint="A file of it was replaced meanwhile. Run it again.",
+            )
         return found.astype(np.int64)
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from nodes.loaders.data_files import FileAccess, FileRows
+from nodes.loaders.data_files import FileAccess, FileRows, refuse_changed, stamp_of
 from nodes.loaders.interface import Batch, Loader, Reading, Source
 from nodes.loaders.read_ahead import reading_threads
 from nodes.loaders.rows import RowNumbers, shuffled
@@ -70,6 +70,9 @@ class RowGroupSource(Source):
         self.lengths = [length for file in files for length in file.groups]
         self.starts = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
         """Stored position of each row group's first row, and the end."""
+        self._stamps = {file.path: file.stamp for file in files}
+        ends = np.cumsum([sum(file.groups) for file in files]).tolist()
+        self._stored = {file.path: slice(end - sum(file.groups), end) for file, end in zip(files, ends, strict=True)}
         self.row_at = np.empty(len(rows), np.int64)
         """Row number by stored position."""
         self.row_at[rows.stored] = np.arange(len(rows))
@@ -91,6 +94,10 @@ class RowGroupSource(Source):
         path, number, footer = self.groups[group]
         try:
             with self._access.open(path) as opened:
+                if self._access.mapped and (stamp := stamp_of(opened.fileno())) != self._stamps[path]:
+                    rows = self.row_at[self._stored[path]]
+                    refuse_changed(path, self.rows.ids.take(pa.array(rows)), self.rows.labels[rows], None)
+                    self._stamps[path] = stamp
                 own = None if footer is None else self._volume_pages(footer, number)
                 yield from self._decoded(opened, group) if own is None else self._own_pages(opened, own, group)
         except FileNotFoundError as exc:

@@ -24,6 +24,7 @@ from nodes.conversion.quarantine import Refused
 from nodes.conversion.volume_sources import is_volume, volumes_of
 from nodes.conversion.whole_volumes import TransformedVolumes, whole_volumes
 from nodes.prediction.inputs import ModelCard, read_card
+from nodes.prediction.unlike import unlike
 from nodes.training.learner import Predictor, framework_named
 from nodes.training.usable_values import LARGEST, usable
 from nodes.transforms.function_file import refuse_untrusted
@@ -42,6 +43,7 @@ class Answer:
     name: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ def ask(folder: Path, files: Sequence[Path], *, dataset: str = "") -> Asked:
     `dataset` is the array that is the volume in files which hold several, as VolumeFolder's parameter. Files that are
     one volume together, the slices of a DICOM series, get one answer.
 
-    An unreadable file, or one of another shape, has an error instead. Raises `DataError` when there is no model that
+    An unreadable file, or one of another shape, has an error instead; one whose values are unlike those of the training
+    has a doubt beside its scores. Raises `DataError` when there is no model that
     can be loaded, or its volumes went through a node that files did not go through, `MissingPackage` without
     TensorFlow, which is imported for good files only.
     """
@@ -213,13 +216,14 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, _Volume]) ->
             yield place, Answer(file.file, error=exc.message)
     if read:
         scores = predictor.scores(np.stack(volumes))
-        for (place, shown), row in zip(read, scores.tolist(), strict=True):
+        for (place, shown), volume, row in zip(read, volumes, scores.tolist(), strict=True):
             if not np.isfinite(row).all():
                 said = "its values are too far from those that the model was trained on: the scores are not finite"
                 yield place, Answer(shown, error=said)
                 continue
             name = card.classes[int(np.argmax(row))] if card.classes else None
-            yield place, Answer(shown, name, dict(zip(card.classes or ("",), row, strict=True)))
+            by_class = dict(zip(card.classes or ("",), row, strict=True))
+            yield place, Answer(shown, name, by_class, doubt=unlike(volume, card))
 
 
 def _check(volume: _Volume, card: ModelCard) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ class ModelCard:
 
     `shape` is that of one volume, without the batch; `classes` names the classes, none for a regression. `framework` is
     its name in `nodes.training.learner.FRAMEWORKS`. `learned` names the classes whose numbers a regression learned,
-    none where the labels were numbers; None: it is not known.
+    none where the labels were numbers; None: it is not known. `means` and `deviations` are those of the values that it
+    was trained on, by channel; none where they are not known.
     """
 
     file: Path
@@ -45,6 +47,8 @@ class ModelCard:
     transforms: tuple[Transform, ...] = ()
     """What was done to the volumes that it was trained on, before they had this shape."""
     learned: tuple[str, ...] | None = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
 
     @property
     def scores(self) -> int:
@@ -94,7 +98,11 @@ def _card(folder: Path, description: Mapping[str, Any]) -> ModelCard:
     shape = tuple(map(int, description["input"]["shape"]))
     done = tuple(map(Transform.model_validate, description.get("transforms", ())))
     learned = _learned(description) if task == "regression" else ()
-    return ModelCard(file, shape, names, task, description.get("framework", "keras"), done, learned)
+    measured = description.get("normalisation") or {}
+    means, variances = (tuple(map(float, measured.get(name, ()))) for name in ("mean", "variance"))
+    deviations = tuple(math.sqrt(max(each, 0.0)) for each in variances)
+    framework = description.get("framework", "keras")
+    return ModelCard(file, shape, names, task, framework, done, learned, means, deviations)
 
 
 def _learned(description: Mapping[str, Any]) -> tuple[str, ...] | None:

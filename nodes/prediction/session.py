@@ -23,6 +23,7 @@ from nodes.prediction.inputs import ModelCard, OpenedRows, as_trained, open_rows
 from nodes.prediction.parts import Division, Ledger, PartWork, latency
 from nodes.prediction.predictions_table import commit
 from nodes.prediction.table_folder import ChosenTable, choose_table, clear_others
+from nodes.prediction.unlike import unlike_rows
 from nodes.table.commit import Committer
 from nodes.training.learner import framework_named, starting
 from nodes.training.rows import leased
@@ -144,6 +145,8 @@ def _predict(
         current_phases().plan({_VOLUMES: PlannedWork(prediction.count, done)})
         meter = Meter(prediction.count, "volumes", "", done)
         if missing:
+            if odd := unlike_rows(opened, card):
+                ctx.warn(odd.line())
             enter_phase(starting(framework_named(card.framework)))
             make(prediction, missing, ctx, meter)
         meter.finish()

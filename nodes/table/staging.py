@@ -46,7 +46,7 @@ from engine.storage.place import NewFile, Place
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableFile, describe_file
-from nodes.volume_file.id_bounds import WRONG_ENDS, id_bounds, other_rows, read_id_bounds
+from nodes.volume_file.id_bounds import OTHER_FILE, WRONG_ENDS, id_bounds, other_rows, read_ends
 from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite, rewritten_name
 
 Ranges = tuple[tuple[int, int], ...]
@@ -62,16 +62,12 @@ def _source(folder: Path, file: TableFile, rows: Ranges) -> RowSource:
     said = file.id_min, file.id_max
     if problem := other_rows(id_bounds(read_metadata(source.path, source.bytes)), said):
         with pq.ParquetFile(source.path, page_checksum_verification=True) as opened:
-            if not other_rows(read_id_bounds(opened), said):
+            if not other_rows(read_ends(opened).ids, said):
                 raise DataError(
                     f"{source.path} is damaged: {WRONG_ENDS}",
                     hint="`voxelflow verify` of the table lists all damage and says what to do.",
                 )
-        raise DataError(
-            f"{source.path} {problem}",
-            hint="Bring the right file back from a copy. Or delete this one and run again from the node that makes the"
-            " table (--from): it fills it again from the Parquet files.",
-        )
+        raise DataError(f"{source.path} {problem}", hint=OTHER_FILE)
     return source
 
 

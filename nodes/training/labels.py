@@ -92,7 +92,8 @@ def find_classes(
         shown = ", ".join(label_text(label) for label in found[:10])
         raise DataError(
             f"{where} has the labels {shown}{' ...' if len(found) > 10 else ''}, which do not fit {count} classes",
-            hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}.",
+            hint=f"Number the classes 0 to {count - 1}, or set classes to {int(found[-1]) + 1}. To learn numbers,"
+            " such as an age, set task to regression.",
             parameter="classes",
         )
     # A class without a name, as one that no volume is of yet, has its number, unless another one is called so.

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nodes.volume_file.fatal_footer import refuse_fatal
-from nodes.volume_file.id_bounds import WRONG_ENDS, id_bounds, other_rows, read_id_bounds
+from nodes.volume_file.id_bounds import WRONG_ENDS, Described, id_bounds, other_content, read_ends
 from nodes.volume_file.join import is_of_known_writer
 from nodes.volume_file.pages import ChunkCheck, VolumePages
 from nodes.volume_file.stored_chunks import stored_chunks, stored_footer
@@ -42,8 +42,8 @@ class FileCheck:
         return sum(end - start for start, end in self.rows)
 
 
-def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, ids: tuple[str, str] | None = None) -> FileCheck:
-    """Read all pages of an open file that should have `rows` rows, with ids between those two.
+def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, said: Described | None = None) -> FileCheck:
+    """Read all pages of an open file that should have `rows` rows, with ids and labels as they are `said` to be.
 
     Memory: 1 MB, a page of volumes where these must be decoded, and a row group without its volumes.
     Never raises for what is wrong with the file's bytes; `OSError` when they cannot be read at all.
@@ -58,11 +58,11 @@ def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, ids: tuple[str
         found = _check_pages(file, parquet, VolumePages(volume_bytes))
         if found.problems:
             return found
-        there, said = read_id_bounds(parquet), id_bounds(metadata)
-        if ids is not None and (problem := other_rows(there, ids)):
+        there = read_ends(parquet)
+        if said is not None and (problem := other_content(there, said)):
             return _all_lost(rows, f"it {problem}")
         # No row is lost by that; who asks for some ids is led astray.
-        return found if said in (None, there) else replace(found, problems=(WRONG_ENDS,))
+        return found if id_bounds(metadata) in (None, there.ids) else replace(found, problems=(WRONG_ENDS,))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise

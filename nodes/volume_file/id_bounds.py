@@ -1,7 +1,11 @@
-"""Whether a file holds the rows that a log says, by the ends of its ids: another one may have the same size."""
+"""Whether a file holds the rows that a log says, by its ids and labels: another one may have the same size."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -9,6 +13,37 @@ import pyarrow.parquet as pq
 from nodes.volume_file.join import is_of_known_writer
 
 WRONG_ENDS = "its footer says wrongly between which ends its ids are"
+_CUT_SHORT = "\ufffd\U0010ffff"
+"""One of them stands behind a greatest id that Spark has cut short; the first is less than some characters are."""
+
+
+class Described(Protocol):
+    """What a table's log, or the list of a dataset's files, says of a file; the ends may be wider than they are."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def labelled(self) -> int: ...
+    @property
+    def id_min(self) -> str: ...
+    @property
+    def id_max(self) -> str: ...
+    @property
+    def label_min(self) -> float | None: ...
+    @property
+    def label_max(self) -> float | None: ...
+
+
+class Ends(NamedTuple):
+    """The least and the greatest id and label of some rows. `labelled` have one that is not null, `numbers` one that is
+    not NaN either."""
+
+    ids: tuple[str, str] | None
+    labels: tuple[float, float] | None
+    labelled: int
+    numbers: int
 
 
 def id_bounds(metadata: pq.FileMetaData) -> tuple[str, str] | None:
@@ -26,19 +61,70 @@ def id_bounds(metadata: pq.FileMetaData) -> tuple[str, str] | None:
     return (min(ends), max(ends)) if all(isinstance(end, str) for end in ends) else None
 
 
-def read_id_bounds(file: pq.ParquetFile) -> tuple[str, str] | None:
-    """The same by reading all ids; None without any."""
-    ends: list[str] = []
-    for batch in file.iter_batches(columns=["id"], use_threads=False):
-        found = pc.min_max(batch.column(0).cast(pa.string())).as_py()
-        ends += [end for end in found.values() if end is not None]
-    return (min(ends), max(ends)) if ends else None
+def ends_of(ids: pa.ChunkedArray | pa.Array, labels: pa.ChunkedArray | pa.Array | None) -> Ends:
+    """Of columns of the same rows. `labels` are numbers; None: there are none."""
+    first, last = pc.min_max(ids.cast(pa.string())).as_py().values()
+    found = None if first is None else (first, last)
+    if labels is None:
+        return Ends(found, None, 0, 0)
+    values = labels.cast(pa.float32(), safe=False)
+    # Where all are NaN these are none: Arrow passes over it.
+    least, most = pc.min_max(values).as_py().values()
+    labelled = len(values) - values.null_count
+    numbers = labelled - (pc.sum(pc.is_nan(values)).as_py() or 0)
+    return Ends(found, (least, most) if numbers else None, labelled, numbers)
 
 
-def other_rows(found: tuple[str, str] | None, said: tuple[str, str]) -> str:
+def read_ends(file: pq.ParquetFile) -> Ends:
+    """The same by reading all ids and labels."""
+    wanted = [name for name in ("id", "label") if name in file.schema_arrow.names]
+    found = [
+        ends_of(batch["id"], batch["label"] if "label" in wanted else None)
+        for batch in file.iter_batches(columns=wanted, use_threads=False)
+    ]
+    return Ends(
+        _outer(each.ids for each in found),
+        _outer(each.labels for each in found),
+        sum(each.labelled for each in found),
+        sum(each.numbers for each in found),
+    )
+
+
+def _outer(found: Iterable[tuple[Any, Any] | None]) -> tuple[Any, Any] | None:
+    known = [each for each in found if each is not None]
+    return (min(least for least, _ in known), max(most for _, most in known)) if known else None
+
+
+def other_content(found: Ends, said: Described, where: str = "the table's log") -> str:
+    """What is wrong where rows with these ends are not those that `where` has `said`, or ""."""
+    if problem := other_rows(found.ids, (said.id_min, said.id_max), where):
+        return problem
+    other = f"holds other labels than {where} says"
+    # A writer may count NaN as a label or as none.
+    if not found.numbers <= said.labelled <= found.labelled:
+        return f"{other}: {found.numbers:,} of {said.rows:,} rows have one, not {said.labelled:,}"
+    if found.labels is None or said.label_min is None or said.label_max is None:
+        return ""
+    # As 32 bits, since a log may have fewer digits, or more; plus 0, which makes -0 a 0.
+    with np.errstate(over="ignore"):
+        least, most, first, last = np.array([*found.labels, said.label_min, said.label_max]).astype(np.float32) + 0
+    if least < first or most > last:
+        return f"{other}: from {least:g} to {most:g}, not from {first:g} to {last:g}"
+    return ""
+
+
+OTHER_FILE = (
+    "Bring the right file back from a copy. Or delete this one and run again from the node that makes the table"
+    " (--from): it fills it again from the Parquet files."
+)
+"""What to do about one."""
+
+
+def other_rows(found: tuple[str, str] | None, said: tuple[str, str], where: str = "the table's log") -> str:
     """What is wrong where ids with these ends are `said` to lie between others, or ""."""
     # Spark cuts long ids short in its log; the last one may then lie behind the end, and begins with it.
-    if found is None or (said[0] <= found[0] and (found[1] <= said[1] or found[1].startswith(said[1]))):
+    begins = said[1].rstrip(_CUT_SHORT)
+    if found is None or (said[0] <= found[0] and (found[1] <= said[1] or found[1].startswith(begins))):
         return ""
     within = f"not from {said[0]} to {said[1]}"
-    return f"holds other rows than the table's log says: ids from {found[0]} to {found[1]}, {within}"
+    return f"holds other rows than {where} says: ids from {found[0]} to {found[1]}, {within}"

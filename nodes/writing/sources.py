@@ -165,7 +165,9 @@ def open_table_rows(
     Raises `DataError` or `UnsupportedTable`.
     """
     found = data_files(dataset)
-    files = list(read_files(found.paths, index_bytes=None, threads=max(2, threads), access=found.access))
+    files = list(
+        read_files(found.paths, index_bytes=None, threads=max(2, threads), access=found.access, said=found.said)
+    )
     rows = join_rows(files, dataset.uri, found.access)
     source = RowGroupSource(dataset.uri, found.spec, rows, files, "", access=found.access, cores=threads, verify=True)
     with closing(source):

@@ -232,7 +232,7 @@ LOOKS = (
     Look("parallel", f"/compare?runs={EARLIER},{FIRST},{SECOND}", _parallel, height=1500),
     Look("lineage", "/lineage", _lineage),
     Look("lineage-actions", "/lineage", _lineage_actions),
-    Look("monitor", f"/run?run={SECOND}&view=Monitor", _monitor, "dark", height=1500),
+    Look("monitor", f"/run?run={SECOND}&view=Monitor", _monitor, "dark", height=1600),
     Look("compute", f"/compute?profile={PROFILE}", _compute),
     Look("compute-dark", f"/compute?profile={PROFILE}", _compute, "dark"),
     Look("result", f"/?pipeline={STUDY}", _result),

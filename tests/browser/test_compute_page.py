@@ -133,6 +133,7 @@ def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page:
     expect(page.get_by_role("alert")).to_contain_text("Price of a DBU: how many units an hour takes is not known")
     expect(price).to_have_value("0.3")
     machine = page.get_by_role("combobox", name="Machine type", exact=True)
+    machine.click()  # it lies above what is in sight, and so would its choices
     machine.fill("D16s_v3@eastus")
     page.get_by_role("option", name="Standard_D16s_v3@eastus", exact=True).click()
     expect(page.get_by_role("alert")).to_have_count(0)

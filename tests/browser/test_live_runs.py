@@ -118,7 +118,7 @@ def test_a_run_from_the_first_click_to_its_repetition(
     run = store.run(canvas.run_id)
     assert '"other words"' in run.document
     assert canvas.doc["parameters"]["words"] == {"value": "some text"}, "the values were for that run alone"
-    expect(canvas.run_bar.get_by_text("own values")).to_have_attribute(
+    expect(canvas.run_bar.locator(".run-older", has_text="own values")).to_have_attribute(
         "title", "Values for this run alone: words = other words"
     )
     canvas.select("slow")
@@ -161,7 +161,7 @@ def test_a_live_training_is_watched_on_its_card_in_the_dock_and_by_the_monitor(
     # Edited meanwhile: the run goes on with what it began with, and says so.
     canvas.field("Rate").fill("0.25")
     page.keyboard.press("Enter")
-    expect(canvas.run_bar.get_by_text("older version")).to_have_attribute(
+    expect(canvas.run_bar.locator(".run-older", has_text="older version")).to_have_attribute(
         "title", re.compile("Since then: Learn changed")
     )
 

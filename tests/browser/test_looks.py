@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
+from contextlib import closing
 
 from browser import SIZE
 from building import box, pipeline
 from canvas_page import eventually, middle, seed
 from page_looks import both_themes, colours, contrast, findings, is_dark
 from playwright.sync_api import Page, expect
+from recorded_runs import Did, record
 from runs_page import RunsPage, rgb
 from studio import StudioServer
 from studio_page import StudioPage, in_rows
 
+from engine.limit import Limit
+from engine.store.runs import RunStore
 from ui.shell.fonts import FAMILY
 from ui.shell.theme import STATE_COLOURS, SURFACE
 
@@ -145,6 +151,39 @@ def test_a_narrow_window_leaves_the_canvas_its_width(open_page: Callable[..., Pa
     expect(page.get_by_role("button", name="Hide the inspector")).to_be_visible()
     assert width() >= whole
     assert findings(page) == []
+
+
+def test_what_the_toolbar_says_of_a_run_lies_on_no_button_however_narrow_the_window(
+    open_page: Callable[..., Page], studio: StudioServer
+) -> None:
+    """Of a run with all that can be said of one: stopped by its limit, with values of its own, and edited since."""
+    page: Page = open_page()
+    ran = NODES.model_copy(update={"name": "a pipeline with a limit"})
+    document = seed(studio, ran)
+    words = NODES.parameters["words"].model_copy(update={"value": "other words"})
+    then = {"nodes": NODES.nodes[:1], "edges": NODES.edges[:0], "parameters": {"words": words}}
+    options = {"given": ["words"], **Limit(seconds=1200).as_options()}
+    with closing(RunStore(studio.workspace)) as store:
+        run_id = f"20260101-120000-{len(store.runs(-1)):06x}"  # a first attempt may have recorded it
+        did = {"a": Did("cancelled", end=1200)}
+        record(store, run_id, ran.model_copy(update=then), "cancelled", did, began=time.time() - 1300, took=1200)
+        with store.write() as db:
+            db.execute("UPDATE runs SET options = ? WHERE run_id = ?", (json.dumps(options), run_id))
+    canvas = StudioPage(page, studio).open(document)
+    canvas.expect_run("Cancelled")
+    expect(canvas.run_bar.locator(".run-older")).to_have_text(["older version", "own values"])
+    expect(canvas.run_bar.get_by_role("button", name="Resume for another 20 min")).to_be_visible()
+    for width in (800, 959, 960, 1099, 1100, 1280, 1439, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 700})
+        assert page.get_by_role("toolbar", name="Pipeline").evaluate(_ON_ONE_ANOTHER) == [], width
+
+
+_ON_ONE_ANOTHER = """bar => {
+    const all = [...bar.querySelectorAll('button, select, a, .state-mark, .run-older')]
+        .map(e => [e.ariaLabel ?? e.innerText, e.getBoundingClientRect()]).filter(([, r]) => r.width > 1);
+    return all.slice(1).flatMap(([name, r], at) => r.left < all[at][1].right - 1 ? [[all[at][0], name]] : []);
+}"""
+"""The neighbours of the toolbar, from left to right, of which one lies on the other."""
 
 
 def test_a_window_that_becomes_narrow_folds_the_panels_until_it_is_wide_again(

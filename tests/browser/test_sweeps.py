@@ -71,7 +71,7 @@ def test_a_sweep_from_the_dialog_to_the_comparison_of_its_trials(page: Page, stu
     canvas.dialog.get_by_role("button", name="Cancel").click()
     runs = RunsPage(page).history()
     name = sweep.sweep_id.rpartition("-")[2]
-    title = page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, accuracy 0.675")
+    title = page.get_by_text(f"Sweep {name} of learnt: done, 9 of 9 trials, best accuracy 0.675")
     expect(title).to_be_visible()
     expect(page.get_by_role("table", name=f"Trials of sweep {name}")).to_be_hidden()
     title.click()

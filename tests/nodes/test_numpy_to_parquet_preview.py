@@ -118,6 +118,60 @@ def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Pa
     assert (problems, out.columns) == ([("VF420", "columns")], ("id_", "patient"))
 
 
+def test_files_and_rows_that_do_not_match_are_named(tmp_path: Path) -> None:
+    """A spreadsheet made 7 of 0007: both spellings are in the messages."""
+    make_volumes(tmp_path, ["0007.npy", "0008.npy", "0009.npy"])
+    (tmp_path / "labels.csv").write_text("file,label\n7,a\n8,b\n0008,a\n0008,b\n0009,b\n")
+    said: list[str] = []
+    _, problems = look_at(tmp_path, messages=said)
+    assert problems == [("VF418", "labels"), ("VF414", "labels"), ("VF417", "max_bad_files")]
+    assert said[:2] == [
+        "labels.csv has 2 rows for which the folder has no file, such as 7",
+        "of 3 files 1 has no label (such as 0007.npy) and 1 has several different labels (such as 0008.npy) in"
+        " labels.csv",
+    ]
+
+
+def test_rows_that_name_files_which_cannot_be_read_have_a_file(tmp_path: Path) -> None:
+    """Then the format is not known: a.h5, of two arrays, is the file of the row a."""
+    names = ("a.h5", "b.nii.gz", "c.npy")
+    files = Preview(kind="VolumeFiles", uri=str(tmp_path), sample=names, count=3, refused=3)
+    write_labels(tmp_path / "labels.csv", [("a", 1), ("b", 2), ("c", 1)])
+    defaults = {p.name: p.default for p in numpy_to_parquet.parameters}
+    assert numpy_to_parquet.scan_hook is not None
+    facts = numpy_to_parquet.scan_hook(CheckContext(params=defaults, inputs={"files": files}))
+    assert facts["labelled"] == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "other", "said"),
+    [
+        (("a.npy",), ("labels.CSV",), "labels.CSV in the folder is not read: no labels are looked for"),
+        (
+            ("sub-01/a.npy", "sub-02/a.npy"),
+            ("participants.tsv", "Labels.xlsx", "notes.txt", ".hidden.csv"),
+            "Labels.xlsx and participants.tsv in the folder are not read: labels are the names of sub-folders",
+        ),
+        (("a.npy",), ("notes.txt", "a.json", "part.parquet"), ""),
+    ],
+)
+def test_a_table_that_is_not_taken_is_named(
+    tmp_path: Path, files: tuple[str, ...], other: tuple[str, ...], said: str
+) -> None:
+    make_volumes(tmp_path, [*files])
+    for name in other:
+        (tmp_path / name).write_text("file,label\na,1\n")
+    messages: list[str] = []
+    look_at(tmp_path, messages=messages)
+    assert messages == ([said] if said else [])
+    for chosen in ("folders", "none"):
+        assert look_at(tmp_path, labels=chosen)[1] == (
+            [("VF414", "labels")] if chosen == "folders" and "/" not in files[0] else []
+        )
+    write_labels(tmp_path / "labels.csv", [(name.removesuffix(".npy"), 1) for name in files])
+    assert look_at(tmp_path)[1] == []
+
+
 def test_columns_make_way_for_those_of_the_files_as_in_the_run(tmp_path: Path) -> None:
     """A split that goes by patient_id_ is possible, since that is how the run calls the column of the table."""
     make_volumes(tmp_path, ["a.npy", "b.npy"])

@@ -42,7 +42,7 @@ from typing import Any, NoReturn
 
 Begin = Callable[[list[str]], None]
 PROGRAM = ("-P", "-m", "voxelflow")
-MODULES = ("nodes.profiling.worker", "benchmarks.race", "benchmarks.scale")
+MODULES = ("nodes.prediction.part_process", "nodes.profiling.worker", "benchmarks.race", "benchmarks.scale")
 """Other programs that are forked, when they are started with `python -m`."""
 _CODE = ("code to be run in a fork",)
 _MODULE = "import runpy, sys; sys.argv = {arguments!r}; runpy.run_module({0!r}, run_name='__main__', alter_sys=True)"
@@ -67,6 +67,7 @@ IMPORTED_BY_THE_APP = (
 shared: Callable[[], Mapping[str, Forks]] | None = None
 """In pytest: the processes that fork for all its workers, each by the function that prepared it."""
 _HERE = Path(__file__).parent
+_PIPES: Mapping[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 _REQUEST = 1 << 20
 _PING = b"-"
 _PREPARED_S = 300.0
@@ -229,8 +230,16 @@ def run(
     code: str, environment: Mapping[str, str] | None = None, *, training: bool = False, timeout: float, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """The same, with what it has printed when it has ended."""
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = start(code, environment, training=training, **pipes, **options)
+    return _completed(start(code, environment, training=training, **_PIPES, **options), code, timeout)
+
+
+def run_without_voxelflow(code: str, *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The same of code that finds Keras and MLflow imported, and nothing of Voxelflow."""
+    assert shared is not None
+    return _completed(shared()["import_keras"].start(code, **_PIPES, **options), code, timeout)
+
+
+def _completed(process: subprocess.Popen[Any], code: str, timeout: float) -> subprocess.CompletedProcess[str]:
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -439,7 +448,8 @@ def import_nodes(*more: str) -> None:
         "engine.run.worker",
         "engine.environment", "nodes.prediction.session", "nodes.evaluation.report", "nodes.training.session",
         "nodes.table.ingest", "nodes.table.compaction", "nodes.conversion.convert", "deltalake", "pyarrow.dataset",
-        "pyarrow.parquet", "pyarrow.compute", "matplotlib.figure", "matplotlib.backends.backend_svg",
+        "pyarrow.parquet", "pyarrow.compute", "matplotlib.figure", "matplotlib.backends.backend_svg", "platformdirs",
+        "engine.cli.command", "engine.cli.plan",
         *IMPORTED_FOR_SPARK,
     }  # fmt: skip
     for name in sorted({*wanted, *more}):
@@ -461,6 +471,13 @@ def import_training() -> None:
 
         # Where Keras is imported, Streamlit has it collect all garbage after each script. No studio imports it.
         script_runner._clean_problem_modules = lambda: None
+
+
+def import_keras() -> None:
+    """Import what reads a trained model where Voxelflow is not installed."""
+    for name in ("mlflow.pyfunc", "mlflow.keras", "mlflow.tensorflow"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":

@@ -39,8 +39,14 @@ PLACES: Mapping[str, Place] = {
     "spark-local": Place("Spark, this machine", "Spark in one process, with all cores.", master=LOCAL_MASTER),
     "standalone": Place("Spark, standalone", "A cluster that Spark manages itself.", example="spark://host:7077"),
     "yarn": Place("YARN", "A Hadoop cluster; HADOOP_CONF_DIR says where.", master="yarn"),
-    "kubernetes": Place("Kubernetes", "Executors are pods.", example="k8s://https://host:443"),
-    "databricks": Place("Databricks", "For jobs there, which Export writes; runs stay here.", master=DATABRICKS),
+    "kubernetes": Place(
+        "Kubernetes",
+        "Executors are pods of the image that the setting spark.kubernetes.container.image names.",
+        example="k8s://https://host:443",
+    ),
+    "databricks": Place(
+        "Databricks", "Pipelines run there as jobs that Export code… writes, not from here.", master=DATABRICKS
+    ),
 }
 """In the order in which people meet them."""
 CLUSTERS = ("standalone", "yarn", "kubernetes", "databricks")

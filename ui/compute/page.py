@@ -23,7 +23,7 @@ from engine.text import duration, hourly, number, plural, size
 from ui.compute.advice import show_advice
 from ui.compute.benchmarks import show_benchmarks
 from ui.compute.checks import ProfileTest, ProfileTests
-from ui.compute.form import Form, field_problem, fields_of, form_of, unique_name
+from ui.compute.form import CLUSTERS, Form, field_problem, fields_of, form_of, place_of, unique_name
 from ui.compute.machine import EVERY_S, MachineHistory
 from ui.compute.prices import show_prices
 from ui.compute.profile_form import DRAFT_FOR, EXAMPLE, begin_with, draw_form, forget_draft
@@ -104,9 +104,12 @@ def _summary(item: Listed, default: str) -> list[Html | str]:
     profile = item.profile
     if profile is None:
         return ["cannot be used: ", text(item.problem.message if item.problem else "")]
-    parts = [profile.where, plural(profile.cores, "cores"), size(profile.memory_bytes)]
+    here = [plural(profile.cores, "cores"), size(profile.memory_bytes)]
     if profile.gpus:
-        parts.append(plural(profile.gpus, "GPUs"))
+        here.append(plural(profile.gpus, "GPUs"))
+    # Of a cluster, these are not what it has.
+    on_cluster = place_of(profile.backend, profile.master) in CLUSTERS
+    parts = [profile.where, *([f"driver: {', '.join(here)}"] if on_cluster else here)]
     if profile.hourly_price is not None:
         parts.append(hourly(profile.hourly_price, profile.currency))
     if item.name == default:

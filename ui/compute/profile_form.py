@@ -106,6 +106,8 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     else:
         form.master = start.master
     problems("master")
+    whose = "of the driver" if form.place in CLUSTERS else "that runs may use"
+    st.html(_part("Resources", whose))
     with st.container(key="compute_numbers", horizontal=True):
         for key, (title, least, help_text) in WHOLE_NUMBERS.items():
             form.numbers[key] = st.number_input(
@@ -143,6 +145,7 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
     problems(*WHOLE_NUMBERS, "memory", "keep_warm_minutes")
     # Without Databricks' units, which have fields of their own.
     of_machines = None if profile is None else profile.model_copy(update={"price_per_dbu": None}).hourly_price
+    st.html(_part("Price", "with one, runs and estimates show what they cost"))
     with st.container(key="compute_money", horizontal=True):
         form.machine = _machine_type("machine", start.machine, profile.machine if profile else "")
         form.executor_machine = start.executor_machine
@@ -169,14 +172,6 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
             key=f"{DRAFT}_currency",
             width=100,
         )
-        form.storage_root = st.text_input(
-            TITLES["storage_root"],
-            start.storage_root,
-            placeholder="the workspace",
-            help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
-            key=f"{DRAFT}_root",
-            width=192,
-        )
     form.spot = st.checkbox(
         "A machine that may be taken back, at its spot price",
         start.spot,
@@ -184,9 +179,12 @@ def draw_form(start: Form, name: str | None, profile: Profile | None, saving: Ma
         " Databricks that is said of the executors; the driver stays on demand.",
         key=f"{DRAFT}_spot",
     )
-    problems("machine", "executor_machine", "price_per_hour", "currency", "storage_root", "spot")
-    _units_and_limits(form, start, profile)
-    problems("price_per_dbu", "dbu_per_hour", "executor_dbu_per_hour", "stop_after", "stop_at_cost")
+    problems("machine", "executor_machine", "price_per_hour", "currency", "spot")
+    _units(form, start, profile)
+    problems("price_per_dbu", "dbu_per_hour", "executor_dbu_per_hour")
+    st.html(_part("Each run", "where its data is kept, and when it is stopped"))
+    _storage_and_limits(form, start)
+    problems("storage_root", "stop_after", "stop_at_cost")
     # What is known of the price in use says nothing of another machine, which is looked up when it is saved.
     as_in_use = _of_price(form) == _of_price(start)
     unpriced_in_use = profile is not None and profile.machine and profile.hourly_price is None
@@ -216,35 +214,53 @@ def _of_price(form: Form) -> tuple[object, ...]:
     return (form.machine, form.executor_machine, form.spot, *units)
 
 
-def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
+def _part(title: str, about: str) -> Html:
+    """The heading of a part of the form."""
+    return heading(Html(title + tag("span", " ", about, class_="vf-muted")))
+
+
+def _units(form: Form, start: Form, profile: Profile | None) -> None:
     form.price_per_dbu, form.dbu_per_hour = start.price_per_dbu, start.dbu_per_hour
     # Units of a type that is taken out go with it; those of a profile that names none stay.
     taken_out = bool(start.executor_machine) and not form.executor_machine
     form.executor_dbu_per_hour = None if taken_out else start.executor_dbu_per_hour
-    with st.container(key="compute_limits", horizontal=True):
-        if form.shows_units:
-            form.price_per_dbu = st.number_input(
-                TITLES["price_per_dbu"],
-                min_value=0.0,
-                value=start.price_per_dbu,
-                step=None,
-                format="%.4g",
-                help="What one of Databricks' units costs under your plan, in the currency above. An hour costs these"
-                " beside the machine.",
-                key=f"{DRAFT}_dbu_price",
-                width=150,
+    if not form.shows_units:
+        return
+    with st.container(key="compute_units", horizontal=True):
+        form.price_per_dbu = st.number_input(
+            TITLES["price_per_dbu"],
+            min_value=0.0,
+            value=start.price_per_dbu,
+            step=None,
+            format="%.4g",
+            help="What one of Databricks' units costs under your plan, in the currency above. An hour costs these"
+            " beside the machine.",
+            key=f"{DRAFT}_dbu_price",
+            width=150,
+        )
+        in_use = profile.dbu_per_hour if profile is not None and profile.machine == form.machine else None
+        form.dbu_per_hour = _units_of("dbu_per_hour", start.dbu_per_hour, form.machine, in_use, key=f"{DRAFT}_dbu")
+        if form.shows_executor_units:
+            same = profile is not None and profile.executor_machine == form.executor_machine
+            form.executor_dbu_per_hour = _units_of(
+                "executor_dbu_per_hour",
+                start.executor_dbu_per_hour,
+                form.executor_machine,
+                profile.executor_dbu_per_hour if profile is not None and same else None,
+                key=f"{DRAFT}_executor_dbu",
             )
-            in_use = profile.dbu_per_hour if profile is not None and profile.machine == form.machine else None
-            form.dbu_per_hour = _units("dbu_per_hour", start.dbu_per_hour, form.machine, in_use, key=f"{DRAFT}_dbu")
-            if form.shows_executor_units:
-                same = profile is not None and profile.executor_machine == form.executor_machine
-                form.executor_dbu_per_hour = _units(
-                    "executor_dbu_per_hour",
-                    start.executor_dbu_per_hour,
-                    form.executor_machine,
-                    profile.executor_dbu_per_hour if profile is not None and same else None,
-                    key=f"{DRAFT}_executor_dbu",
-                )
+
+
+def _storage_and_limits(form: Form, start: Form) -> None:
+    with st.container(key="compute_limits", horizontal=True):
+        form.storage_root = st.text_input(
+            TITLES["storage_root"],
+            start.storage_root,
+            placeholder="the workspace",
+            help="A folder for the data of runs. On a cluster: one that this machine and all executors have mounted.",
+            key=f"{DRAFT}_root",
+            width=306,
+        )
         form.stop_after = st.text_input(
             TITLES["stop_after"],
             start.stop_after,
@@ -267,7 +283,7 @@ def _units_and_limits(form: Form, start: Form, profile: Profile | None) -> None:
         )
 
 
-def _units(field: str, written: float | None, machine: str, in_use: float | None, *, key: str) -> float | None:
+def _units_of(field: str, written: float | None, machine: str, in_use: float | None, *, key: str) -> float | None:
     """Databricks' units of a machine type; where the field is empty it shows those that are known of it."""
     known = dbu_table().get(machine.partition("@")[0].casefold())
     usual = known.dbu_per_hour if known is not None else in_use
@@ -305,7 +321,7 @@ def _machine_type(field: str, written: str, in_use: str) -> str:
 def _spark_settings(start: Form) -> dict[str, str]:
     import pandas as pd
 
-    st.html(heading(Html("Spark settings" + tag("span", " as spark-submit takes them", class_="vf-muted"))))
+    st.html(_part("Spark settings", "as spark-submit takes them"))
     rows = pd.DataFrame([{"name": k, "value": v} for k, v in start.spark.items()], columns=["name", "value"], dtype=str)
     edited = st.data_editor(
         rows,

@@ -26,6 +26,9 @@ _ROW_HEIGHT = 30
 _AROUND_ROWS = 110
 """Pixels of legend, axis and title: Streamlit takes a chart's height as that of all of it."""
 _LONGEST_LABEL_PX = 240
+_LEGEND_PX, _SIGN_PX, _LETTER_PX = 340, 24, 8
+"""The width of a legend in a chart of `MIN_CHART_WIDTH`; of an entry's sign with what is around it, and of a letter of
+its name."""
 _SETS = ("training", "validation", "test")
 """Lines that have one colour in all charts, whichever of them a chart has."""
 _POINT_PX = 8
@@ -177,7 +180,8 @@ def curves(
         if high is None and not any(value > low for line in lines for value in line.series.values):
             high = low + 1  # nothing but zeros would lie in the middle of an axis of no length
         if high is None:
-            scale = alt.Scale(domainMin=low, nice=True)
+            # Rounded, an axis with room at its ends would begin below `low`.
+            scale = alt.Scale(domainMin=low, nice=False, padding=_POINT_PX)
         else:
             scale = alt.Scale(domain=[low, high], nice=False, padding=_POINT_PX)
     padding = 12 if axis in _COUNTED else _POINT_PX if few else 0
@@ -187,7 +191,7 @@ def curves(
         "line:N",
         title=None,
         scale=alt.Scale(domain=names, range=line_colours(lines, mode)),
-        legend=_legend(columns=3) if len(names) > 1 else None,
+        legend=_legend(columns=_columns(names)) if len(names) > 1 else None,
     )
     tooltip = [
         alt.Tooltip("line:N", title="line"),
@@ -213,6 +217,11 @@ def curves(
     behind = [base.mark_line(strokeWidth=1, opacity=0.3).encode(y=alt.Y("raw:Q"))] if smoothing else []
     chart = alt.layer(*behind, drawn.add_params(zoom), touched).properties(height=height)
     return specification(chart, mode)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """How many entries of a legend have room beside each other in the narrowest chart, each as wide as the longest."""
+    return max(3, _LEGEND_PX // (_SIGN_PX + _LETTER_PX * max(map(len, names))))
 
 
 def _step_scale(lines: Sequence[Line], padding: int) -> alt.Scale:
@@ -302,7 +311,9 @@ def timeline(rows: Sequence[str], states: Sequence[str], unit: str, mode: Mode) 
     )
     timed = base.transform_filter("datum.state != 'cached'")
     bars = timed.mark_bar(cornerRadius=3, height=16, minBandSize=2).encode(x2="end:Q")
-    cached = base.transform_filter("datum.state == 'cached'").mark_point(shape="diamond", size=90, filled=True)
+    cached = base.transform_filter("datum.state == 'cached'").mark_point(
+        shape="diamond", size=90, filled=True, opacity=1
+    )
     durations = (
         base.mark_text(align="left", dx=6, fontSize=11, color=SURFACE[mode]["muted"])
         .encode(x=alt.X("end:Q"), text="took:N", color=alt.value(SURFACE[mode]["muted"]))

@@ -181,6 +181,19 @@ def _last_values(feeds: Sequence[Feed]) -> list[Curves]:
     return [{key: s.last for key, s in feed.metrics.items() if s.last is not None} for feed in feeds]
 
 
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Content]],
+    label: str,
+    runs: Sequence[Details],
+    narrow: Iterable[int] = (),
+) -> Html:
+    """A table with these columns and one for each run. It is read across: a run's values begin at one place in all the
+    tables that have the window's width."""
+    even = len(runs) if _FEW < len(runs) <= _MANY else 0
+    return table([*columns, *labels(runs)], rows, label, narrow=narrow, even=even)
+
+
 def _heads(runs: Sequence[Details]) -> None:
     rows: list[list[Content]] = [
         ["state", *(chip(d.run.state) for d in runs)],
@@ -188,8 +201,9 @@ def _heads(runs: Sequence[Details]) -> None:
         ["duration", *(duration(d.run.seconds) if d.run.seconds is not None else "" for d in runs)],
         ["profile", *(d.run.profile for d in runs)],
     ]
+    st.html(heading("Runs"))
     # Here once, where all have the same pipeline: every other head would repeat it.
-    st.html(table([shared_name(runs), *labels(runs)], rows, "Runs"))
+    st.html(_table([shared_name(runs)], rows, "Runs", runs, narrow=range(1, len(runs) + 1)))
     with st.container(horizontal=True, key="compare_open"):
         for d in runs:
             run_id = d.run.run_id
@@ -208,7 +222,7 @@ def _parameters(runs: Sequence[Details]) -> None:
         st.html(notice("info", "All parameters are equal." if rows else "These runs have no parameters."))
         return
     body = [[_node(row), row.name, *_values(row)] for row in shown]
-    st.html(table(["node", "parameter", *labels(runs)], body, "Parameters", narrow=(1,)))
+    st.html(_table(["node", "parameter"], body, "Parameters", runs, narrow=(1,)))
 
 
 def _node(row: Row, before: str = "") -> Html:
@@ -319,7 +333,7 @@ def _figures(rows: Sequence[Row], runs: Sequence[Details]) -> None:
         values = [tag("b", text(v), class_="vf-better") if i in best else text(v) for i, v in enumerate(row.values)]
         name = text(figure_name(row.name))
         body.append([Html(name + tag("span", _node(row, " "), class_="vf-muted")) if several else name, *values])
-    st.html(table(["", *labels(runs)], body, "Final figures", numeric=range(1, len(runs) + 1)))
+    st.html(_table([""], body, "Final figures", runs))
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
@@ -349,4 +363,4 @@ def best_of(row: Row) -> set[int]:
 def _durations(runs: Sequence[Details]) -> None:
     st.html(heading("Durations"))
     body = [[row.name, *row.values] for row in duration_rows(runs)]
-    st.html(table(["", *labels(runs)], body, "Durations", numeric=range(1, len(runs) + 1)))
+    st.html(_table([""], body, "Durations", runs))

@@ -2,7 +2,8 @@
 
 A task that was taken from the cache reports nothing. Its curves and files are those of the run that made its result,
 which are read once. A task that went on from a shorter result, as a training of more epochs does, or from what a run
-that was stopped has left of it, reports what it did itself: its curves begin with those of the runs before.
+that was stopped has left of it, reports what it did itself: its curves begin with those of the runs before. So does
+each attempt of a run that was resumed after another run had gone on from what it left.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby, pairwise
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -31,7 +31,8 @@ from ui.runs.earlier import Earlier, gone_on_from
 from ui.studio_context import studio
 
 _KINDS = ("metrics", "system", "task-state", "run-state", "facts", "artifact")
-_KINDS_ELSEWHERE = ("metrics", "artifact")
+_KINDS_ELSEWHERE = ("metrics", "artifact", "task-state")
+_KINDS_BEFORE = ("metrics",)
 _PAGE = 10_000
 _MOST_AT_ONCE = 200_000
 """Events of one reading: about a second. The rest comes with the next one."""
@@ -110,22 +111,26 @@ class _Reported:
 
 @dataclass
 class _Stretch:
-    """The curves of work that a node may have gone on from, by name, each until it is joined to the node's own."""
+    """The curves of work that a node may have gone on from, by name, each until it is joined to the node's own: to what
+    this attempt of the node reported, or one after it."""
 
     of: Earlier
     curves: dict[str, Series]
     beginning: Beginning
+    attempt: int
 
 
 @dataclass(frozen=True)
 class Beginning:
     """The figures of a node up to `steps`, by name: they are of the run `run_id`, which the node went on from.
 
-    A run is there twice where another one went on from it, and it from that one, once it was resumed.
+    A run is there twice where another one went on from it, and it from that one, once it was resumed. `since`: the
+    first of these steps, where the node has own ones before.
     """
 
     run_id: str
     steps: dict[str, float] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -154,8 +159,12 @@ class Feed:
     """What is still to be read of these runs."""
     _started: set[str] = field(default_factory=set)
     """Nodes that began to work, until they have figures and it is asked what they went on from."""
-    _asked: set[str] = field(default_factory=set)
-    """Nodes that were asked about."""
+    _asked: dict[str, int] = field(default_factory=dict)
+    """By node that was asked about, the number of the event with which it had begun to work the last time."""
+    _begun: dict[str, list[int]] = field(default_factory=dict)
+    """By node, the numbers of the events with which its attempts began, or those of the node that made its result."""
+    _firsts: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
+    """By node and metric, the first step of each attempt, from 1, and of what is joined before it."""
     _reported: dict[str, list[_Reported]] = field(default_factory=dict)
     """By node, what the runs have reported that it may have gone on from, until all of it is read."""
     _before: dict[str, list[_Stretch]] = field(default_factory=dict)
@@ -189,8 +198,8 @@ class Feed:
         taken = 0
         while taken < _MOST_AT_ONCE:
             page = store.events(self.run_id, self.cursor, _KINDS, _PAGE)
-            for _, event in page:
-                self._take(event)
+            for number, event in page:
+                self._take(number, event)
             taken += len(page)
             if page:
                 self.cursor = page[-1][0]
@@ -202,13 +211,14 @@ class Feed:
             found: list[tuple[int, Event]] = []
             # What another version has written may not be readable: then there is less to see of that run, no more.
             with suppress(ValidationError):
-                found = store.events(left.made_by, left.after, _KINDS_ELSEWHERE, limit, left.nodes)
+                kinds = _KINDS_BEFORE if left.before else _KINDS_ELSEWHERE
+                found = store.events(left.made_by, left.after, kinds, limit, left.nodes)
             for left.after, event in found:
                 for node in left.nodes[event.node or ""]:
                     if left.before:
                         self._keep_before(left.made_by, node, left.after, event)
                     elif self._made_by.get(node) == left.made_by:
-                        self._keep(event.model_copy(update={"node": node}))
+                        self._keep(left.after, event.model_copy(update={"node": node}))
             taken += len(found)
             if len(found) < limit:
                 self._elsewhere.pop(0)
@@ -221,9 +231,9 @@ class Feed:
         plans: dict[str, Plan | None] = {}  # of many nodes one plan is read once
         # Those without figures have no curves to begin, and may have been at work often, as what fails each time.
         begun = self._started.intersection(node for node, _ in self.metrics)
-        for node in begun - self._asked:
-            self._look_before(store, self.run_id, node, node, plans)
-        self._asked |= begun
+        for node in begun:
+            self._look_before(store, self.run_id, node, node, plans, self._asked.get(node, 0))
+            self._asked[node] = self._begun[node][-1]
         self._started -= begun
         if not self._cached:
             return
@@ -241,11 +251,14 @@ class Feed:
                     self._look_before(store, made_by, there, node, plans)
         self._cached.clear()
 
-    def _look_before(self, store: RunStore, run_id: str, there: str, node: str, plans: dict[str, Plan | None]) -> None:
-        """Find out what the node went on from, which in `run_id` is called `there`."""
+    def _look_before(
+        self, store: RunStore, run_id: str, there: str, node: str, plans: dict[str, Plan | None], after: int = 0
+    ) -> None:
+        """Find out what the node went on from, which in `run_id` is called `there`; what was reported up to the event
+        `after` is known."""
         for earlier in gone_on_from(store, run_id, there, plans):
             self._reported.setdefault(node, []).append(_Reported(earlier))
-            self._elsewhere.append(_Left(earlier.run_id, {earlier.node: [node]}, before=True))
+            self._elsewhere.append(_Left(earlier.run_id, {earlier.node: [node]}, after, before=True))
 
     def _keep_before(self, made_by: str, node: str, number: int, event: Event) -> None:
         if not isinstance(event, Metrics):
@@ -260,45 +273,64 @@ class Feed:
         if self._elsewhere:
             return
         for node, reported in self._reported.items():
-            self._before[node] = _stretches(reported)
+            stretches = _stretches(reported, self._begun.get(node, []))
+            self._before[node] = [*stretches, *self._before.get(node, [])]
         self._reported.clear()
         for node, stretches in self._before.items():
             for before in stretches:
-                for name in [name for name in before.curves if (node, name) in self.metrics]:
-                    earlier, own = before.curves[name], self.metrics[node, name]
-                    count = bisect_left(earlier.steps, own.steps[0])
-                    if before.of.stopped and count and not _meet(earlier.steps[max(0, count - 2) : count], own.steps):
-                        continue  # its own next step may say that they do
-                    del before.curves[name]
-                    if count:
-                        own.steps[:0], own.values[:0] = earlier.steps[:count], earlier.values[:count]
-                        before.beginning.steps[name] = earlier.steps[count - 1]
+                for name in list(before.curves):
+                    self._join_curve(node, name, before)
             self._beginnings[node] = [before.beginning for before in stretches if before.beginning.steps]
 
-    def _forget(self, node: str) -> None:
-        self._made_by.pop(node, None)
-        self._reported.pop(node, None)
-        self._before.pop(node, None)
-        self._beginnings.pop(node, None)
-        self.artifacts.pop(node, None)
-        for key in [key for key in self.metrics if key[0] == node]:
-            del self.metrics[key]
+    def _join_curve(self, node: str, name: str, before: _Stretch) -> None:
+        """Put what `before` has of a curve in front of what followed it, as far as the node has no steps there."""
+        firsts = self._firsts.get((node, name), {})
+        attempt = min((each for each in firsts if each >= before.attempt), default=None)
+        if attempt is None:
+            return  # it has not begun yet
+        earlier, own = before.curves[name], self.metrics[node, name]
+        at = bisect_left(own.steps, firsts[attempt])
+        begin = bisect_right(earlier.steps, own.steps[at - 1]) if at else 0
+        end = bisect_left(earlier.steps, firsts[attempt])
+        steps, values = earlier.steps[begin:end], earlier.values[begin:end]
+        if before.of.stopped and steps and not _meet(steps[-2:], own.steps[at : at + 2]):
+            return  # its own next step may say that they do
+        del before.curves[name]
+        if steps:
+            if at:
+                before.beginning.since[name] = steps[0]
+            before.beginning.steps[name] = steps[-1]
+            own.steps[at:at], own.values[at:at] = steps, values
+            firsts[attempt] = steps[0]
 
-    def _keep(self, event: Event) -> None:
-        """Take in a figure or a file."""
+    def _forget(self, node: str) -> None:
+        by_node: tuple[dict[str, Any], ...] = (
+            self._made_by, self._reported, self._before, self._beginnings, self._asked, self._begun, self.artifacts,
+        )  # fmt: skip
+        for found in by_node:
+            found.pop(node, None)
+        for key in [key for key in self.metrics if key[0] == node]:
+            del self.metrics[key], self._firsts[key]
+
+    def _keep(self, number: int, event: Event) -> None:
+        """Take in a figure, a file, or that an attempt began with the event of this number."""
         node = event.node or ""
         match event:
             case Metrics():
+                attempt = len(self._begun.get(node, ()))
                 for name, value in event.values.items():
                     self.metrics.setdefault((node, name), Series()).add(event.step, value)
+                    self._firsts.setdefault((node, name), {}).setdefault(attempt, event.step)
             case Artifact():
                 self.artifacts.setdefault(node, []).append(event)
+            case TaskStateChanged(state="running"):
+                self._begun.setdefault(node, []).append(number)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, number: int, event: Event) -> None:
         node = event.node or ""
         match event:
             case Metrics() | Artifact():
-                self._keep(event)
+                self._keep(number, event)
             case SystemSample():
                 for name, value in event.values.items():
                     self.system.setdefault(name, Series()).add(event.time, value)
@@ -310,9 +342,9 @@ class Feed:
                     self._cached.discard(node)
                     if node in self._made_by:  # a resumed run: the node may work now
                         self._forget(node)
-                        self._asked.discard(node)
                 if event.state == "running":
                     self._started.add(node)
+                    self._keep(number, event)
                 before = self._before_attempt or self._last_event
                 self.moves.append(Move(event.time, node, event.state, event.attempt, event.reason, before))
             case RunStateChanged(state="running"):
@@ -322,11 +354,12 @@ class Feed:
         self._last_event = event.time
 
 
-def _stretches(runs: Iterable[_Reported]) -> list[_Stretch]:
+def _stretches(runs: Iterable[_Reported], begun: Sequence[int]) -> list[_Stretch]:
     """What was reported as stretches of work that followed one another, the latest first.
 
     Runs that were at the same work took turns where one of them was resumed after another had gone on: each of their
-    turns is a stretch. `runs` are as `gone_on_from` gives them.
+    turns is a stretch. `runs` are as `gone_on_from` gives them; the attempts of the one that went on from them began
+    with the events `begun`. What was done after those is not what it went on from.
     """
     out: list[_Stretch] = []
     at_work: list[list[_Reported]] = [[]]
@@ -336,13 +369,17 @@ def _stretches(runs: Iterable[_Reported]) -> list[_Stretch]:
         at_work[-1].append(run)
     for same in at_work:
         events = merge(*([(number, at) for number in run.numbers] for at, run in enumerate(same)))
-        turns = [(same[at], [number for number, _ in turn]) for at, turn in groupby(events, itemgetter(1))]
+        turns = groupby(events, lambda event: (event[1], bisect_left(begun, event[0])))
+        found = [(same[at], before, [number for number, _ in turn]) for (at, before), turn in turns]
         made = False
-        for run, numbers in reversed(turns):
+        for run, before, numbers in reversed(found):
+            if before == len(begun) > 0:
+                continue
             # Only the last turn of a run ended with its result.
             of = replace(run.of, stopped=True) if made else run.of
             made = made or not of.stopped
-            out.append(_Stretch(of, run.curves(numbers[0], numbers[-1]), Beginning(of.run_id)))
+            attempt = min(before + 1, len(begun))
+            out.append(_Stretch(of, run.curves(numbers[0], numbers[-1]), Beginning(of.run_id), attempt))
     return out
 
 

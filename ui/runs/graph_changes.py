@@ -139,7 +139,7 @@ def show(runs: Sequence[Details], names: Sequence[str]) -> None:
     other = by_name.get(name, others[0])
     if first.pipeline is not None and other.pipeline is not None:
         _draw(first.pipeline, other.pipeline, (names[0], name))
-    st.html(table(["run", f"against {names[0]}", "", "name", "detail"], rows, "Graph differences"))
+    st.html(table(["run", f"against {names[0]}", "what", "name", "detail"], rows, "Graph differences"))
 
 
 def _draw(first: Pipeline, other: Pipeline, names: tuple[str, str]) -> None:

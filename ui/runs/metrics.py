@@ -121,9 +121,10 @@ def _counts_epochs(
 
 
 def chart_order(metric: str, axis: str) -> tuple[object, ...]:
-    """Epochs before steps, losses before all else, a metric beside its validation."""
+    """Epochs before steps, losses before all else, a metric beside its validation; what an epoch's time went into after
+    what came of it."""
     family = family_name(metric)
-    return (axis != "epoch", "loss" not in family, family, metric)
+    return (axis != "epoch", metric.startswith(SECONDS), "loss" not in family, family, metric)
 
 
 def common_axis(metric: str, runs: Sequence[Mapping[tuple[str, str], Series]]) -> str:
@@ -217,7 +218,7 @@ def link_to_makers(feed: Feed, names: Mapping[str, str], nodes: Collection[str] 
 
 
 def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """What is to be said of curves whose first epochs are not of this run: the words, and the id of the run that they
+    """What is to be said of curves some of whose epochs are not of this run: the words, and the id of the run that they
     are of; None for epochs of which no curve is here: it may be that they were lost, or that it is not known which
     run did them. `names` are the nodes' names."""
     out: list[tuple[str, str | None]] = []
@@ -227,8 +228,14 @@ def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | No
         title, ends_before = names.get(node, node), [0.0]
         for found in feed.beginnings.get(node, []):
             ends = [step for name, step in found.steps.items() if name in counted]
-            until = f"up to epoch {number(max(ends))}" if ends else "at first"
-            words = f"{title}, {until}: of run {short_id(found.run_id)}, which it went on from"
+            begins = [step for name, step in found.since.items() if name in counted]
+            if begins:
+                which = _epochs(min(begins), max(ends))
+            elif found.since:
+                which = "in between"
+            else:
+                which = f"up to epoch {number(max(ends))}" if ends else "at first"
+            words = f"{title}, {which}: of run {short_id(found.run_id)}, which it went on from"
             if (words, found.run_id) not in out:  # from another turn of the run; without epochs the two look alike
                 out.append((words, found.run_id))
             ends_before += [max(ends)] if ends else []
@@ -236,13 +243,13 @@ def beginnings(feed: Feed, names: Mapping[str, str]) -> list[tuple[str, str | No
             following = [own[name].steps[bisect_right(own[name].steps, end) :] for name in counted]
             first = min((steps[0] for steps in following if steps), default=0.0)
             if first > end + 1:
-                missing = (
-                    f"epoch {number(end + 1)}"
-                    if first == end + 2
-                    else f"epochs {number(end + 1)} to {number(first - 1)}"
-                )
+                missing = _epochs(end + 1, first - 1)
                 out.append((f"{title}: its curves lack {missing}, which a run before it may have done.", None))
     return out
+
+
+def _epochs(first: float, last: float) -> str:
+    return f"epoch {number(first)}" if first == last else f"epochs {number(first)} to {number(last)}"
 
 
 def say_beginnings(feed: Feed, names: Mapping[str, str], label: str = "") -> None:

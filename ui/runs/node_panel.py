@@ -24,7 +24,7 @@ from ui.runs.artifacts import (
 )
 from ui.runs.feed import feed_of
 from ui.runs.logs import draw_lines, logs_of, matching, newest
-from ui.shell.blocks import Html, chip, facts, heading, notice, table, tag, text
+from ui.shell.blocks import Html, chip, facts, failure, heading, notice, table, tag, text
 from ui.studio_context import Studio, studio
 
 _LOG_LINES = 200
@@ -50,8 +50,7 @@ def show(details: Details, node: str) -> None:
     if task is None:
         st.html(notice("info", "This run was not asked for this node."))
     elif task.state == "failed":
-        message, hint = failure_of(task, title)
-        st.html(notice("error", text(message), text(hint) if hint else None))
+        st.html(failure(*failure_of(task, title)))
     if task is not None and task.progress is not None and task.state == "running":
         st.html(progress_block(task.progress))
     left, right = st.columns([3, 2], gap="medium")

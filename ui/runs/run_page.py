@@ -17,7 +17,7 @@ from engine.text import duration, moment
 from engine.wording import against_estimate, cost_text, expected_text, summary
 from ui.runs import actions
 from ui.shell import navigation
-from ui.shell.blocks import chip, facts, notice, shortened, tag, text
+from ui.shell.blocks import chip, facts, failure, notice, shortened, tag, text
 from ui.shell.outlined import outlined
 from ui.shell.place_in_turn import place_in_turn
 from ui.shell.redraw import is_request_waiting
@@ -93,7 +93,7 @@ def _header(run_id: str, version: tuple[object, ...]) -> None:
     st.html(facts(_facts(run, tasks)))
     failed = [task for task in tasks if task.state == "failed"]
     for message, hint in failure_lines(run, named(failed, document_of(run)) if failed else []):
-        st.html(notice("error", text(message), text(hint) if hint else None))
+        st.html(failure(message, hint))
 
 
 def _titled(run: Run) -> Run:

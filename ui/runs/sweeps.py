@@ -21,7 +21,7 @@ from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
 from engine.wording import figure_name
 from ui.shell import navigation
-from ui.shell.blocks import Content, chip, count_line, notice, plain, shortened, show_error, table, text
+from ui.shell.blocks import Content, chip, count_line, failure, notice, plain, shortened, show_error, table, text
 from ui.studio_context import studio
 
 MOST_COMPARED = 32
@@ -64,12 +64,12 @@ def is_open(sweep: Sweep, seen: set[str], searched: str = "") -> bool:
 
 
 def title_of(sweep: Sweep, trials: Sequence[Trial]) -> str:
-    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, Validation AUC 0.93`, as Markdown."""
+    """`Sweep 4c7ecd of quickstart: done, 4 of 4 trials, best Validation AUC 0.93`, as Markdown."""
     options = SweepOptions.from_json(sweep.options)
     ended = sum(trial.ended for trial in trials)
     parts = [sweep.state, f"{ended:,} of {plural(options.count, 'trials')}"]
     if best_of(trials, options.objective) is not None and options.objective is not None:
-        parts.append(f"{plain(_figure(options.objective))} {score_texts(_shown(sweep, trials))[0]}")
+        parts.append(f"best {plain(_figure(options.objective))} {score_texts(_shown(sweep, trials))[0]}")
     return f"Sweep {short_id(sweep.sweep_id)} of {plain(sweep.pipeline, 40)}: {', '.join(parts)}"
 
 
@@ -121,7 +121,7 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     if len(trials) > _MOST_ROWS:
         count_line(f"{len(trials) - _MOST_ROWS:,} more: `voxelflow sweep show {short_id(sweep.sweep_id)}` lists all")
     if sweep.error:
-        st.html(notice("error", text(sweep.error)))
+        st.html(failure(sweep.error))
     if warning := mixed(sweep):
         st.html(notice("warning", text(warning)))
     if why := begun_anew(sweep):

@@ -91,8 +91,13 @@ def _scaled(line: Line, second: float) -> Line:
 
 
 def rates(total: Series, start: float) -> Series:
-    """Growth a second of a figure that counts up. It begins anew with each attempt: there the curve has a gap."""
+    """Growth a second of a figure that counts up. It begins anew with each attempt: there the curve has a gap.
+
+    So it has before the second sample: its chart begins where the others do.
+    """
     out = Series()
+    if len(total) > 1:
+        out.add(total.steps[0] - start, float("nan"))
     for i in range(1, len(total)):
         seconds, grown = total.steps[i] - total.steps[i - 1], total.values[i] - total.values[i - 1]
         broken = seconds > _GAP_S or grown < 0 or seconds <= 0

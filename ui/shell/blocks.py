@@ -16,10 +16,12 @@ import streamlit as st
 
 from engine.diagnostics.rule import CheckFailed
 from engine.errors import VoxelflowError
-from engine.text import safe
+from engine.text import headline, safe
 from ui.shell.fonts import embedded_style
 
 _WITH_FIGURE = re.compile(r"\b(\w+-\d\w*|\d+-\w+)\b")
+_EVEN_PERCENT = 66
+"""Of a table's width: what its columns of one width have together."""
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -92,13 +94,19 @@ def table(
     *,
     numeric: Iterable[int] = (),
     narrow: Iterable[int] = (),
+    even: int = 0,
 ) -> Html:
-    """A small table; the columns `numeric` are set flush right, those `narrow` do not break their lines."""
+    """A small table; the columns `numeric` are set flush right, those `narrow` do not break their lines.
+
+    The last `even` are of one width, which is theirs in each table as wide as this one: they stand below one another.
+    """
     classes = {**dict.fromkeys(numeric, "vf-number"), **dict.fromkeys(narrow, "vf-narrow")}
+    width = f"width: {_EVEN_PERCENT / even:.3g}%" if even else None
 
     def cell(name: str, at: int, value: Content) -> Html:
         inner = value if isinstance(value, Html) else text("" if value is None else value)
-        return tag(name, inner, class_=classes.get(at))
+        style = width if name == "th" and at >= len(columns) - even else None
+        return tag(name, inner, class_=classes.get(at), style=style)
 
     head = tag("thead", tag("tr", *[cell("th", i, c) for i, c in enumerate(columns)]))
     body = tag("tbody", *[tag("tr", *[cell("td", i, c) for i, c in enumerate(row)]) for row in rows])
@@ -112,6 +120,11 @@ def notice(level: str, title: Content, *lines: Content) -> Html:
     """
     body = [tag("p", title, class_="vf-notice-title")] + [tag("p", line) for line in lines if line]
     return tag("div", *body, class_=f"vf-notice vf-{level}", role="alert" if level == "error" else "status")
+
+
+def failure(message: str, hint: str = "") -> Html:
+    """What went wrong, and what to do about it."""
+    return notice("error", text(headline(message)), text(hint) if hint else None)
 
 
 def svg_image(svg: str, ink: str, label: str, style: str) -> Html:
@@ -137,7 +150,7 @@ def error_block(error: VoxelflowError) -> Html:
     """The error as `show_error` draws it."""
     if not isinstance(error, CheckFailed):
         where = f"{error.node}: " if error.node else ""
-        return notice("error", text(f"{where}{error.message}"), text(error.hint) if error.hint else None)
+        return failure(f"{where}{error.message}", error.hint)
     lines = []
     for problem in error.diagnostics:
         field = problem.parameter or problem.port
@@ -147,7 +160,7 @@ def error_block(error: VoxelflowError) -> Html:
             message += "."
         code = tag("span", f"{problem.severity} {problem.code} ", class_="vf-muted")
         lines.append(Html(f"{code}{text(message)} {tag('span', problem.hint, class_='vf-muted')}"))
-    return notice("error", text(error.message), *lines)
+    return notice("error", text(headline(error.message)), *lines)
 
 
 def search_box(label: str, *, key: str, placeholder: str, width: int, **more: Any) -> str:

@@ -323,9 +323,14 @@ def endings_of(reading: Reading) -> tuple[str, ...]:
     return (".npy",) if reading.format == "npy" else format_named(reading.format).all_endings
 
 
+def every_ending() -> tuple[str, ...]:
+    """The endings of all formats, in small letters."""
+    return tuple(dict.fromkeys([".npy", *(e for each in formats().values() for e in each.all_endings)]))
+
+
 def known_endings() -> str:
     """All endings in a row, for people: `.npy, .nii, .nii.gz`."""
-    return ", ".join(dict.fromkeys([".npy", *(e for each in formats().values() for e in each.all_endings)]))
+    return ", ".join(every_ending())
 
 
 def stamper_of(reading: Reading) -> StampVolume:

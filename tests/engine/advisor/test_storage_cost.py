@@ -247,12 +247,12 @@ def test_advice_names_it_in_its_line_and_in_the_command(
     assert advice is not None
     said = "Requests to s3://data cost 1.30 USD, keeping 234 GB there 5.38 USD a month."
     assert in_a_line(advice).endswith(f" {said}")
-    _show(training, advice, workspace, DESK, False)
+    _show(training.title, training, advice, workspace, DESK, False)
     (storage,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("storage: "))
     assert storage.startswith(
         "storage: requests to s3://data: 3,250,000 x 0.004 USD / 10,000 = 1.30 USD; keeping 234 GB"
     )
-    _show(training, advice, workspace, DESK, False)
+    _show(training.title, training, advice, workspace, DESK, False)
     left_out = "the start of a machine or cluster, checkpoints on disks of unknown speed, disks, traffic, Databricks"
     assert f"not in it: {left_out} units (DBU), taxes and discounts\n" in capsys.readouterr().out
     advice = Advice(trained, "files", storage=cost("s3://data/brains"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import NO_WORK, Command
+from npy_folders import make_volumes
 from pretended_benches import bench_result, probe
 
 import voxelflow
@@ -151,3 +152,28 @@ def test_a_pipeline_that_trains_nothing_is_reported(advise: Command, home: Path)
     document = {"schema_version": 1, "name": "still", "nodes": [{"id": "make", "type": "SyntheticVolumes"}]}
     (home / "still.json").write_text(json.dumps(document))
     assert "still has no node that trains" in advise("still.json").done().out
+
+
+def test_trainings_of_which_the_same_is_said_are_named_together(advise: Command, home: Path) -> None:
+    folds = ", ".join(f"Train on all but fold {fold}" for fold in range(2, 6))
+    said = advise("cross-validation").done().out
+    assert said == (
+        f"Train on all but fold 1, and the same for {folds}: no prediction yet: VF205 volumes.folder: the parameter"
+        " data has no value. Give it one in the pipeline, or for a run with --set data=...\n"
+    )
+    gone = advise("cross-validation", "--set", "data=gone").done().out
+    assert "no prediction yet: VF301 volumes.folder: " in gone
+    assert len(gone.splitlines()) == 1
+    (home / "brains").mkdir()
+    make_volumes(home / "brains", [f"{number}.npy" for number in range(60)], (8, 8, 8))
+    (home / "brains/labels.csv").write_text("file,label\n" + "".join(f"{n}.npy,{'ab'[n % 2]}\n" for n in range(60)))
+    known = advise("cross-validation", "--set", "data=brains").done().out.splitlines()
+    assert known[0].endswith("10 epochs of 48 volumes from a table, in batches of 32")
+    assert len(known) == 3
+    (home / "brains/labels.csv").write_text("file,label\n")
+    blank = advise("cross-validation", "--set", "data=brains").done().out.splitlines()
+    assert len(blank) == 1
+    assert ": no prediction yet: VF504: no volume has a label" in blank[0]
+    told = advise("cross-validation", "--json").json["trainings"]
+    assert [each["node"] for each in told] == [f"train_{fold}" for fold in range(1, 6)]
+    assert {each["unknown"][:20] for each in told} == {"VF205 volumes.folder"}

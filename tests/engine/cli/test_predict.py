@@ -25,6 +25,7 @@ class _Answer:
     name: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class _Asked:
 
 
 class _Model:
-    """Says "yes" to all files but those called bad.npy."""
+    """Says "yes" to all files but those called bad.npy, and doubts those called far."""
 
     def __init__(self) -> None:
         self.asked: list[Path] = []
@@ -48,7 +49,7 @@ class _Model:
             (
                 _Answer(f, error="is \x1b[1mempty")
                 if f.name == "bad.npy"
-                else _Answer(f, "yes", {"no": 0.25, "yes": 0.75})
+                else _Answer(f, "yes", {"no": 0.25, "yes": 0.75}, doubt="is far" if f.name.startswith("far") else "")
                 for f in files
             ),
         )
@@ -114,12 +115,25 @@ def test_answers_are_written_as_a_table(ask: Ask, home: Path) -> None:
     said = ask("model", "a,1.npy", "bad.npy", "-o", "found/out.csv")
     assert (said.status, said.out) == (1, "wrote found/out.csv: 2 files, 1 of them not predicted\n")
     assert (home / "found/out.csv").read_text().splitlines() == [
-        "file,class,probability_no,probability_yes,error",
-        '"a,1.npy",yes,0.25,0.75,',
-        "bad.npy,,,,is \x1b[1mempty",
+        "file,class,probability_no,probability_yes,error,warning",
+        '"a,1.npy",yes,0.25,0.75,,',
+        "bad.npy,,,,is \x1b[1mempty,",
     ]
     assert [path.name for path in (home / "found").iterdir()] == ["out.csv"]
     assert "Choose one" in ask("model", "a.npy", "-o", "out.csv", "--json").err
+
+
+def test_answers_that_may_be_wrong_have_a_warning(ask: Ask, home: Path) -> None:
+    (home / "model").mkdir()
+    said = ask("model", "a.npy", "far1.npy", "far2.npy", "far3.npy")
+    assert (said.status, len(said.out.splitlines())) == (0, 5)
+    assert said.err == "warning: far1.npy: is far\nwarning: the same of 2 more files\n"
+    assert ask("model", "far1.npy", "--json").json["files"] == [
+        {"file": "far1.npy", "class": "yes", "scores": {"no": 0.25, "yes": 0.75}, "warning": "is far"}
+    ]
+    written = ask("model", "far1.npy", "-o", "out.csv")
+    assert (written.status, written.err) == (0, "warning: far1.npy: is far\n")
+    assert (home / "out.csv").read_text().splitlines()[1] == "far1.npy,yes,0.25,0.75,,is far"
 
 
 def test_the_newest_run_that_made_a_model_is_the_last(ask: Ask, store: RunStore, model: _Model) -> None:

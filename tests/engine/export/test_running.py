@@ -15,6 +15,9 @@ from deltalake import DeltaTable
 from exported_runs import NODES, made, rows, run, run_file, save
 
 from engine.run.worker_process import PROGRAM
+from engine.spark import class_data
+from engine.spark.jars import delta_jars
+from engine.spark.java import find_java
 from engine.storage.process_lock import ProcessLock
 
 # Voxelflow's commands are forked. The files that it writes are run by a Python of their own, where it matters what they
@@ -108,9 +111,11 @@ def test_spark_submit_makes_the_same_table(tmp_path: Path, workspace: Any) -> No
     import pyspark
 
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    # Of the settings, spark-submit's go first.
+    # Of the settings, spark-submit's go first. Those of the archive of classes are what our own sessions start with.
+    settings = {"spark.ui.enabled": "false", **class_data.settings_with({}, delta_jars({}), find_java())}
     output = run(
-        submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "spark-local.py", "--out", "there",
+        submit, "--master", "local[2]", *(word for each in settings.items() for word in ("--conf", "=".join(each))),
+        "spark-local.py", "--out", "there",
         folder=tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1",
     )  # fmt: skip
     assert "starting Spark" in output

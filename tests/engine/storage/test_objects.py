@@ -6,7 +6,10 @@ import io
 import os
 from pathlib import Path
 
+import obstore
 import pytest
+from obstore.exceptions import GenericError
+from obstore.store import ObjectStore
 
 from engine.errors import DataError
 from engine.storage import manifest
@@ -55,6 +58,42 @@ def test_an_object_is_written_only_if_it_is_still_the_version_that_was_seen(cont
     assert place.write_if(b"5", second) is None
     with pytest.raises(FileNotFoundError):
         place.read_version()
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_a_deletion_is_tried_again_when_the_connection_is_dropped(
+    container: str, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    place = RemotePath.at(container) / "left-over"
+    place.write_bytes(b"1")
+    delete, tries = obstore.delete, []
+
+    def dropped_once(store: ObjectStore, key: str) -> None:
+        tries.append(key)
+        if len(tries) > 1 or done:
+            delete(store, key)
+        if len(tries) == 1:
+            raise GenericError("HTTP error: error sending request")
+
+    monkeypatch.setattr(obstore, "delete", dropped_once)
+    place.unlink()
+    assert len(tries) == 2
+    with pytest.raises(FileNotFoundError):
+        place.stat()
+
+
+def test_a_deletion_that_stays_impossible_is_an_error(container: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def dropped(store: ObjectStore, key: str) -> None:
+        tries.append(key)
+        raise GenericError("HTTP error: error sending request")
+
+    monkeypatch.setattr(obstore, "delete", dropped)
+    monkeypatch.setattr("engine.storage.objects._DELETED_AGAIN_S", (0, 0))
+    with pytest.raises(DataError, match="left-over cannot be reached: HTTP error"):
+        (RemotePath.at(container) / "left-over").unlink(missing_ok=True)
+    assert len(tries) == 3
 
 
 def test_a_listing_is_that_of_a_folder(container: str) -> None:

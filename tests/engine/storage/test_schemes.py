@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import voxelflow
+from engine.cli import probe
 from engine.errors import UsageError
 from engine.storage.objects import RemotePath
 from engine.storage.schemes import PREFIXES, SCHEMES, Scheme, open_store, scheme
@@ -71,6 +73,19 @@ def test_a_row_is_documented(row: Scheme) -> None:
     assert all(name.startswith(row.prefixes) for name in row.variables)
     assert row.variables[0] in row.hint
     assert f"`{row.name}://`" in (ROOT / "README.md").read_text()
+
+
+@rows
+@pytest.mark.parametrize("node_type", ["VolumeFolder", "ParquetToDelta", "ProbeStorage"])
+def test_the_help_of_a_place_gives_an_example(row: Scheme, node_type: str) -> None:
+    declared = voxelflow.catalog().find(node_type)
+    assert declared is not None
+    assert any(row.example in parameter.help for parameter in declared.parameters)
+
+
+@rows
+def test_the_help_of_the_probe_gives_an_example(row: Scheme) -> None:
+    assert row.example in (probe.command.help or "")
 
 
 @pytest.mark.slow

@@ -251,7 +251,7 @@ def test_a_wrong_number_is_refused(views: OpenViews, row: str) -> None:
 
 def test_errors_are_shown_with_what_to_do(views: OpenViews) -> None:
     answer = _ask(views, "cubes", "volume", row="9")
-    assert (answer.status, _said(answer)) == (422, {"message": "there is no cube 9", "hint": "Take another."})
+    assert (answer.status, _said(answer)) == (422, {"message": "There is no cube 9", "hint": "Take another."})
     assert "a fault of somebody's type" in _said(_ask(views, "curve", "content"))["message"]
     assert "nothing to look at in a Plain" in _said(_ask(views, "", "info", Plain(uri="/p")))["message"]
     assert "/gone.html" in _said(_ask(views, "page", "file", Surface(uri="/gone.html")))["message"]

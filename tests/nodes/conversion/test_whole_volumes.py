@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nodes.conversion.whole_volumes import moved
 from nodes.numpy_to_parquet import numpy_to_parquet
 from nodes.transform_volumes import transform_volumes
 from nodes.transforms.steps import Axes, CropPad, Resample, apply_steps
+from nodes.volume_file.parts import Parts, write_parts
 
 NUMBERS = ("inline", "crossline", "time", "inline_step", "crossline_step", "time_step")
 SHAPE = (10, 12, 20)
@@ -86,10 +88,12 @@ def test_rows_of_a_table_say_their_own_lines_too(tmp_path: Path) -> None:
     assert {name: row[name] for name in names} == {name: once[name] for name in names}
     assert [found.field(name).type for name in names] == [schema.field(name).type for name in names]
     # Another program's time is no count of samples.
-    (path,) = [Path(whole.uri) / part.path for part in parts_of(whole).parts]
+    (part,) = parts_of(whole).parts
+    path = Path(whole.uri) / part.path
     table = pq.read_table(path)
     dated = table.set_column(table.column_names.index("time"), "time", pa.array(["2024-01-31"]))
     pq.write_table(dated, path, compression="none")
+    write_parts(Parts(parts=(replace(part, bytes=path.stat().st_size),)), Path(whole.manifest))
     row, _ = row_of(transformed(whole, tmp_path, "third", size=(4, 4, 8)))
     assert (row["time"], row["inline"]) == ("2024-01-31", 100)
 

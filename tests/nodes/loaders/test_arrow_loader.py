@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import DeltaTable, WriterProperties, convert_to_deltalake, write_deltalake
 from volume_sets import (
     DeltaLoaderConformance,
     Labels,
@@ -18,6 +19,7 @@ from volume_sets import (
     parts_of,
     reference,
     some_volumes,
+    spec_for,
     write_file,
 )
 
@@ -25,9 +27,10 @@ from engine.declare.datasets import Dataset, VolumeDelta
 from engine.errors import DataError
 from nodes.loaders import open_source
 from nodes.loaders.arrow_loader import PageIndexedSource
-from nodes.loaders.interface import Reading
+from nodes.loaders.interface import Reading, Source
 from nodes.loaders.row_groups import RowGroupSource
 from nodes.testing.loader import UNLABELLED, LoaderConformance, evaluation, ids_in, training
+from nodes.volume_file.layout import properties
 from nodes.volume_file.pages import VolumePages
 
 
@@ -107,21 +110,33 @@ def test_a_vanished_file_is_named(table: VolumeDelta) -> None:
         open_source("arrow", table, cores=2)
 
 
+def _fill(source: Source) -> None:
+    """Read all volumes; this thread keeps their files open."""
+    assert isinstance(source, PageIndexedSource)
+    rows = np.arange(len(source.rows))
+    source.fill(rows, np.empty((len(rows), *source.spec.shape), np.float32))
+
+
 def test_a_file_cut_short_after_opening_is_reported_not_read(table: VolumeDelta) -> None:
     with closing(open_source("arrow", table, cores=2)) as source:
+        _fill(source)
         path = Path(table.uri) / "part 2.parquet"
         path.write_bytes(path.read_bytes()[:600])
         with pytest.raises(DataError, match=r"part 2\.parquet: the volume .* is cut short"):
+            _fill(source)
+        # Other threads open it now.
+        with pytest.raises(DataError, match=r"part 2\.parquet was changed while the table was read: cannot be read"):
             list(training(source, 30).batches())
 
 
 def test_a_shifted_file_never_gives_other_bytes(table: VolumeDelta) -> None:
     """The length in front of each value is compared with every read."""
     with closing(open_source("arrow", table, cores=2)) as source:
+        _fill(source)
         path = Path(table.uri) / "part 0.parquet"
         path.write_bytes(b"\x01\x02\x03" + path.read_bytes())
         with pytest.raises(DataError, match="is not 96 bytes long"):
-            list(training(source, 30).batches())
+            _fill(source)
 
 
 @pytest.mark.slow
@@ -135,6 +150,9 @@ def test_a_flipped_bit_in_a_volume_is_found_unless_nobody_asks(tmp_path: Path, d
     root = tmp_path / "a table"
     if not all_own:
         write_file(root / "part 1.parquet", parts_of(volumes, 6)[1], labels)
+        shutil.rmtree(root / "_delta_log")
+        convert_to_deltalake(str(root))
+        DeltaTable(root).alter.set_table_properties(properties(spec_for(volumes)), raise_if_not_exists=False)
     table = reference(root, volumes)
     path, (name, *_) = root / "part 0.parquet", volumes
     pages = VolumePages(volumes[name].nbytes)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import numpy as np
 import pytest
 import yaml
@@ -199,7 +200,7 @@ assert served.predict(served.input_example).shape == (1, 3)
 assert not {{"nodes", "engine", "voxelflow"}} & set(sys.modules)
 print(json.dumps([answer["probability yes"].tolist() for answer in (stacked, several)]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    done = forked_programs.run_without_voxelflow(code, timeout=200, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for answer in json.loads(done.stdout.splitlines()[-1]):
         assert answer == pytest.approx([wanted[name] for name in names], rel=1e-5)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import numpy as np
 import pytest
 from prediction_scenarios import run_prediction
@@ -122,7 +123,7 @@ assert np.allclose(whole, answers[0][:, 0], atol=0.05) and not np.array_equal(wh
 assert not {{"nodes", "engine", "voxelflow"}} & set(sys.modules)
 print(json.dumps([np.asarray(answer)[:, 0].tolist() for answer in answers]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    done = forked_programs.run_without_voxelflow(code, timeout=200, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = {row[0]: row[1] for row in rows(result(undisturbed))}
     for answer in json.loads(done.stdout.splitlines()[-1]):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
+import forked_programs
 import pytest
-from killed_share import KilledShare
+from forked_share import ForkedShare, KilledShare
 from prediction_scenarios import run_prediction
 from pyspark.sql import SparkSession
 from spark_nodes import spark_context
@@ -45,14 +47,22 @@ def rows(made: Predictions) -> list[dict[str, object]]:
 
 
 def test_the_table_is_that_of_one_process_also_after_a_lost_task(
-    spark_local: SparkSession, model: TrainedModel, table: VolumeDelta, tmp_path: Path
+    spark_local: SparkSession,
+    model: TrainedModel,
+    table: VolumeDelta,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = Place(tmp_path / "here")
     assert run_prediction(here, model, table, batch_size=4, rows_per_part=10) == 0
     wanted = Predictions.model_validate_json((here.root / "result.json").read_bytes())
     ctx = spark_context(spark_local, tmp_path, "predict")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predict_parts, "PredictShare", KilledShare)
+    assert forked_programs.shared is not None
+    address = forked_programs.shared()["import_training"].address
+    # The processes of `test_yarn` are not forked.
+    monkeypatch.setattr(predict_parts, "PredictShare", partial(ForkedShare, address=address))
+    with monkeypatch.context() as patch:
+        patch.setattr(predict_parts, "PredictShare", partial(KilledShare, address=address))
         with pytest.raises(ExecutionError, match="was ended by SIGKILL"):
             batch_predict.backends["spark"](model, table, batch_size=4, rows_per_part=4, ctx=ctx)
     assert not list(ctx.out.glob("predictions/_delta_log/*"))

@@ -50,6 +50,12 @@ def test_labels_that_cannot_be_classes(training: list[float], settings: dict[str
     assert caught.value.hint
 
 
+def test_numbers_that_are_no_classes_may_be_meant_for_a_regression() -> None:
+    with pytest.raises(DataError, match="labels 20, 35, 61, which do not fit 3 classes") as caught:
+        find([20, 61, 35])
+    assert caught.value.hint.endswith("set classes to 62. To learn numbers, such as an age, set task to regression.")
+
+
 def test_validation_labels_must_fit_too() -> None:
     with pytest.raises(DataError, match="do not fit 2 classes"):
         find([0, 1], [2], classes=2)

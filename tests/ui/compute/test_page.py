@@ -56,6 +56,7 @@ def test_a_profile_is_made_changed_chosen_and_deleted(app: Open, workspace: Work
         2,
         2_000_000_000,
     )
+    assert "spark://10.0.0.5:7077 · driver: 2 cores, 2.0 GB · 1.5 EUR an hour" in html(page)
     page.button(key="compute_default").click().run()
     assert default_profile(workspace) == "cluster"
     page.button(key="compute_delete_sure").click().run()

@@ -108,7 +108,7 @@ def test_zeros_alone_lie_at_the_beginning_of_their_axis() -> None:
         return dict(found["layer"][0]["encoding"]["y"]["scale"])
 
     assert scale(0, 0, math.nan)["domain"] == scale()["domain"] == [0, 1]
-    assert scale(0, 0.01) == {"domainMin": 0, "nice": True}
+    assert scale(0, 0.01) == {"domainMin": 0, "nice": False, "padding": 8}, "the highest point is whole"
 
 
 @pytest.mark.parametrize(("step", "end"), [(0.0, 1.0), (3.5, 3.5)])
@@ -175,6 +175,16 @@ def test_a_set_of_volumes_has_one_colour_in_all_charts() -> None:
     both, alone = colours("training", "validation"), colours("validation")
     assert both["validation"] == alone["validation"] != both["training"]
     assert list(colours("run a", "run b").values()) == list(both.values())
+
+
+@pytest.mark.slow
+def test_a_legend_has_as_many_entries_in_a_row_as_there_is_room_for() -> None:
+    def columns(*names: str) -> int:
+        lines = [Line(name, Series([1, 2], [0.5, 0.6])) for name in names]
+        return int(curves(lines, "epoch", "", "light")["layer"][0]["encoding"]["color"]["legend"]["columns"])
+
+    assert columns("6ea4bf", "6e90ae", "b1fc3f", "a04a93") >= 4
+    assert columns("6ea4bf, Train ResNet-18", "6e90ae, Train ResNet-18") == 3
 
 
 def test_a_curve_without_a_legend_shows_its_colour_beside_the_title() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ui.runs import metrics
 from ui.runs.charts import Line
 from ui.runs.feed import Beginning, Feed, Series
-from ui.runs.metrics import beginnings, common_axis, draw_family, families, family_name, laid_over
+from ui.runs.metrics import beginnings, chart_order, common_axis, draw_family, families, family_name, laid_over
 
 NAMES = ("loss", "val_loss", "accuracy", "val_accuracy", "step_loss", "step_accuracy", "learning_rate")
 
@@ -167,3 +167,11 @@ def test_a_run_that_took_turns_is_said_once_where_no_epochs_tell_its_turns_apart
         "t": [Beginning(one, {"energy": 300}), Beginning(other, {"energy": 200}), Beginning(one, {"energy": 100})]
     }
     assert [run_id for _, run_id in beginnings(feed, {})] == [one, other]
+
+
+def test_what_an_epochs_time_went_into_comes_after_what_came_of_it() -> None:
+    names = ["val_f1", "epoch_seconds_compute", "val_loss", "accuracy", "loss", "auc", "epoch_seconds_data"]
+    assert sorted(names, key=lambda name: chart_order(name, "epoch")) == [
+        *("loss", "val_loss", "accuracy", "auc", "val_f1"),
+        *("epoch_seconds_compute", "epoch_seconds_data"),
+    ]

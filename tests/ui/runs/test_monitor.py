@@ -113,3 +113,11 @@ def test_lesser_processes_are_one_line(tmp_path: Path) -> None:
     shown = picture(record(tmp_path, seconds(4, **more)), "t")
     assert shown is not None
     assert "3 others" in shown.svg
+
+
+def test_a_single_value_is_a_dot_that_can_be_seen(tmp_path: Path) -> None:
+    one = seconds(1, BEGIN + 3, **{"t.rate:volumes": 85.0})
+    shown = picture(record(tmp_path, [*seconds(3), *one, *seconds(2, BEGIN + 4)]), "t")
+    assert shown is not None
+    panel = shown.svg.partition(">Volumes a second<")[2]
+    assert re.search(r'<circle [^>]*r="2.5" fill="#', panel)

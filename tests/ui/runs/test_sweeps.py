@@ -33,7 +33,7 @@ TRIALS = [
 
 
 def test_a_sweep_is_named_by_how_far_it_is_and_its_best_score() -> None:
-    assert title_of(SWEEP, TRIALS) == r"Sweep abcdef of p\*: running, 3 of 4 trials, Validation AUC 0.75"
+    assert title_of(SWEEP, TRIALS) == r"Sweep abcdef of p\*: running, 3 of 4 trials, best Validation AUC 0.75"
     assert title_of(SWEEP, TRIALS[2:]) == r"Sweep abcdef of p\*: running, 1 of 4 trials"
     formula = replace(SWEEP, pipeline="$a$ `b` :red[c] <d>")
     assert title_of(formula, []).startswith(r"Sweep abcdef of \$a\$ \`b\` \:red\[c\] \<d\>: running")
@@ -101,7 +101,7 @@ def test_trials_are_listed_best_first_with_their_runs() -> None:
 def test_scores_that_differ_do_not_read_alike() -> None:
     close = [replace(DONE, score=12345.6), replace(DONE, number=1, score=12346.1), TRIALS[2]]
     assert [row[3] for row in trial_rows(SWEEP, close, {})] == ["12,346.1", "12,345.6", ""]
-    assert title_of(SWEEP, close).endswith("3 of 4 trials, Validation AUC 12,346.1")
+    assert title_of(SWEEP, close).endswith("3 of 4 trials, best Validation AUC 12,346.1")
     # One that the table has no room for makes no others longer.
     many = [replace(DONE, number=at, score=1 - at / 16) for at in range(12)]
     more = replace(DONE, number=12, score=many[-1].score - 1e-5)

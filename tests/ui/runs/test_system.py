@@ -24,7 +24,7 @@ def test_there_is_a_chart_for_what_was_sampled_and_none_for_what_was_not() -> No
     assert list(charts) == ["CPU", "CPU of this run", "Disk", "Free disk space"]
     assert [line.label for line in charts["CPU"].lines] == ["machine"]
     assert charts["CPU"].lines[0].series.steps == [0.0, 5.0]
-    assert charts["Disk"].lines[0].series.values == [10.0]
+    assert charts["Disk"].lines[0].series.values[1:] == [10.0]
     assert (charts["Free disk space"].unit, charts["Free disk space"].lines[0].series.values) == ("GB", [2.0, 1.0])
 
 
@@ -54,16 +54,23 @@ def test_each_gpu_is_a_line() -> None:
 
 def test_a_count_that_begins_anew_leaves_a_gap_not_a_fall() -> None:
     found = rates(_every(5, 0, 50, 100, 0, 10), start=100.0)
-    assert found.values[:2] == [10.0, 10.0]
-    assert math.isnan(found.values[2])
-    assert found.values[3] == 2.0
+    assert [step for step, value in zip(found.steps, found.values, strict=True) if math.isnan(value)] == [0.0, 15.0]
+    assert [value for value in found.values if not math.isnan(value)] == [10.0, 10.0, 2.0]
+
+
+def test_the_charts_of_rates_begin_where_the_others_do() -> None:
+    system = {"cpu_utilization_percentage": _every(5, 1, 2, 3), "disk_read_megabytes": _every(5, 0, 50, 100)}
+    cpu, disk = system_charts(system, start=90.0)
+    assert cpu.lines[0].series.steps == disk.lines[0].series.steps == [10.0, 15.0, 20.0]
+    # Of a single sample there is no rate.
+    assert system_charts({"disk_read_megabytes": _every(5, 0)}, start=90.0) == []
 
 
 def test_a_long_silence_is_a_gap() -> None:
     cpu = Series([100.0, 105.0, 9_000.0], [1.0, 2.0, 3.0])
     (chart,) = system_charts({"cpu_utilization_percentage": cpu}, 100.0)
     assert sum(math.isnan(v) for v in chart.lines[0].series.values) == 1
-    assert math.isnan(rates(cpu, 100.0).values[1])
+    assert math.isnan(rates(cpu, 100.0).values[2])
 
 
 def test_time_is_given_in_the_requested_unit() -> None:

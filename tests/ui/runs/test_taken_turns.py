@@ -118,3 +118,77 @@ def test_a_turn_before_one_that_is_lost_is_not_joined_although_its_run_made_the_
     feed = _read(store, longer)
     assert feed.metrics["t", "loss"].steps == [4, 5, 6]
     assert [each.run_id for each in feed.beginnings["t"]] == [second, first]
+
+
+# --- of the page of a run that was resumed after another had gone on ----------------------------------
+
+
+def test_a_resumed_run_has_what_another_did_between_its_attempts(store: RunStore, turns: tuple[str, str]) -> None:
+    first, second = turns
+    feed = _read(store, first)
+    loss, steps = feed.metrics["t", "loss"], feed.metrics["t", "step_loss"]
+    assert (loss.steps, loss.values) == ([1, 2, 3, 4, 5, 6], [1, 1, 2, 2, 3, 3])
+    assert (steps.steps, steps.values[3:9]) == ([*range(1, 13)], [1, 2, 2, 2, 2, 3])
+    between = Beginning(second, {"step_loss": 8, "loss": 4}, {"step_loss": 5, "loss": 3})
+    assert feed.beginnings == {"t": [between]}
+    said = f"Train, epochs 3 to 4: of run {short_id(second)}, which it went on from"
+    assert beginnings(feed, {"t": "Train"}) == [(said, second)]
+    # The other one has gone on from the first alone.
+    assert _read(store, second).metrics["t", "loss"].values == [1, 1, 2, 2]
+
+
+def test_each_gap_between_attempts_has_what_was_done_then(store: RunStore) -> None:
+    """Of three runs, and of what comes after its last attempt the first one shows nothing."""
+    first, second, third = (_planned(store) for _ in range(3))
+    _at_work(store, second, 1, value=1.0)
+    _at_work(store, first, 2, value=2.0)
+    _at_work(store, second, 3, value=3.0)
+    _at_work(store, third, 4, value=4.0)
+    _at_work(store, first, value=0.0)  # killed before it reported anything
+    _at_work(store, third, 5, value=5.0)
+    _at_work(store, first, 6, value=6.0)
+    _at_work(store, third, 7, value=7.0)
+    feed = _read(store, first)
+    assert feed.metrics["t", "loss"].values == [1, 2, 3, 4, 5, 6]
+    assert [each.run_id for each in feed.beginnings["t"]] == [third, third, second, second]
+    # A result that was made so has the same curves where it is taken from the cache.
+    store.results.put(stored_result("f", base="b", node="t", run_id=first, outputs=MODEL))
+    cached = store.create_run("p", "{}", {}, "local")
+    store.set_tasks(cached, [("here", "T", "")])
+    store.update_task(cached, "here", state="cached", fingerprint="f", outputs=MODEL)
+    store.add_events(cached, [TaskStateChanged(node="here", state="cached")])
+    assert _read(store, cached).metrics["here", "loss"].values == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_page_that_is_open_meanwhile_gets_what_another_run_did(store: RunStore) -> None:
+    first = _planned(store)
+    _at_work(store, first, 1, value=1.0)
+    feed = _read(store, first)
+    second = _planned(store)
+    _at_work(store, second, 2, 3, value=2.0)
+    assert not feed.read(store)
+    _at_work(store, first, 4, value=3.0)
+    feed.read(store)
+    third = _planned(store)
+    _at_work(store, third, 5, value=4.0)
+    _at_work(store, first, 6, value=5.0)
+    feed.read(store)
+    assert feed.metrics["t", "loss"].values == [1, 2, 2, 3, 4, 5]
+    assert feed.beginnings == {
+        "t": [
+            Beginning(third, {"step_loss": 10, "loss": 5}, {"step_loss": 9, "loss": 5}),
+            Beginning(second, {"step_loss": 6, "loss": 3}, {"step_loss": 3, "loss": 2}),
+        ]
+    }
+
+
+def test_what_another_run_did_anew_between_two_attempts_is_not_of_this_run(store: RunStore) -> None:
+    """What the first had left was removed, and so was what the second left: each began again."""
+    first = _planned(store)
+    _at_work(store, first, 1, 2, value=1.0)
+    second = _planned(store)
+    _at_work(store, second, 1, 2, 3, value=2.0)
+    _at_work(store, first, 1, 2, 3, 4, value=3.0)
+    feed = _read(store, first)
+    assert feed.metrics["t", "loss"].values == [3, 3, 3, 3]
+    assert feed.beginnings == {}

@@ -87,6 +87,11 @@ def test_every_block_escapes_what_it_is_given() -> None:
         assert EVIL in _read(block).text
 
 
+def test_columns_of_one_width_are_those_at_the_end() -> None:
+    shown = table(["node", "parameter", "a", "b", "c"], [["n", "p", 1, 2, 3]], "Parameters", even=3)
+    assert re.findall(r"<th( style=\"[^\"]*\")?>", shown) == ["", "", *[' style="width: 22%"'] * 3]
+
+
 @pytest.mark.parametrize(
     ("words", "whole"),
     [
@@ -159,6 +164,11 @@ def test_failed_checks_are_reported_one_by_one() -> None:
         "warning VF150 not trusted",
     ):
         assert part in shown
+
+
+def test_an_error_is_a_headline_unless_a_node_comes_first() -> None:
+    assert ">There is no table<" in error_block(UsageError("there is no table", hint="Make one."))
+    assert "train: there is no table" in error_block(UsageError("there is no table", hint="Make one.", node="train"))
 
 
 def test_errors_are_announced_and_other_notices_are_not() -> None:

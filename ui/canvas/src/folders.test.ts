@@ -10,11 +10,11 @@ const ORDER = [
   'volume/gl',
   'state',
   'view/parts',
-  'view/inspector/fields',
   'view/look/volume',
   'view/look',
   'view/canvas',
   'view/palette',
+  'view/inspector/fields',
   'view/inspector',
   'view/dialogs',
   'view/toolbar',
@@ -47,6 +47,15 @@ function importedBy(path: string, text: string): string[] {
   const found = text.matchAll(/\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
   return Array.from(found, ([, relative]) => resolved(folderOf(path), relative!));
 }
+
+test('a folder and those in it are named one after the other, so that the order holds for all of it', () => {
+  const parents = ORDER.flatMap((folder) => folder.split('/').map((_, at, parts) => parts.slice(0, at + 1).join('/')));
+  const apart = parents.filter((parent) => {
+    const places = ORDER.flatMap((folder, place) => (`${folder}/`.startsWith(`${parent}/`) ? [place] : []));
+    return places.at(-1)! - places[0]! >= places.length;
+  });
+  expect(apart).toEqual([]);
+});
 
 test('a folder imports only folders that are named before it', () => {
   const wrong: string[] = [];

@@ -8,9 +8,9 @@ import { own } from '../../document/own';
 import type { Size } from '../../document/sizes';
 import { useApp, useCanvas } from '../../state/hooks';
 import { Writing } from '../../state/writing';
-import { useTyped } from '../inspector/fields/typed';
-import { theEditor } from './editor';
 import { focusedIn, focusNode } from '../parts/focus';
+import { useTyped } from '../parts/typed';
+import { theEditor } from './editor';
 import { annotationOf, type Card } from './items';
 import { stage, useStage } from './stage';
 

@@ -1,7 +1,7 @@
 /** The pipeline's parameters, from wherever one is. */
 
 import { closeDialog } from '../../state/panels';
-import { FormEpoch, useFormUndo } from '../inspector/fields/typed';
+import { FormEpoch, useFormUndo } from '../parts/typed';
 import { PipelineParameters } from '../inspector/PipelineParameters';
 import { Dialog } from '../parts/Dialog';
 

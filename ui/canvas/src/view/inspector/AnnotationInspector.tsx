@@ -9,7 +9,7 @@ import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import { write } from '../../state/writing';
 import { useEditor } from '../canvas/editor';
-import { useTyped } from './fields/typed';
+import { useTyped } from '../parts/typed';
 import { TypedArea } from './fields/TypedArea';
 import { FoldButton } from './FoldButton';
 

@@ -9,7 +9,7 @@ import type { Destination } from '../../state/state';
 import { Resizer } from '../parts/Resizer';
 import { AnnotationInspector } from './AnnotationInspector';
 import { EdgeInspector } from './EdgeInspector';
-import { FormEpoch, useFormUndo } from './fields/typed';
+import { FormEpoch, useFormUndo } from '../parts/typed';
 import { FoldButton } from './FoldButton';
 import { NodeInspector } from './NodeInspector';
 import { PipelineInspector } from './PipelineInspector';

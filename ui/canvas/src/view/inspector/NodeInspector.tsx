@@ -8,7 +8,7 @@ import { pinnedTo } from '../../rules/problems';
 import { useApp, useCanvas } from '../../state/hooks';
 import { panels, usePanels, type Panels } from '../../state/panels';
 import { AboutNode } from './AboutNode';
-import { useTyped } from './fields/typed';
+import { useTyped } from '../parts/typed';
 import { FoldButton } from './FoldButton';
 import { NodeForm } from './NodeForm';
 import { NodeId } from './NodeId';

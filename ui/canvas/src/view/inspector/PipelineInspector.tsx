@@ -7,7 +7,7 @@ import { worst } from '../../rules/problems';
 import { plural } from '../../rules/wording';
 import { useApp, useCanvas } from '../../state/hooks';
 import { panels } from '../../state/panels';
-import { useTyped } from './fields/typed';
+import { useTyped } from '../parts/typed';
 import { TypedArea } from './fields/TypedArea';
 import { FoldButton } from './FoldButton';
 import { PipelineParameters } from './PipelineParameters';

@@ -19,7 +19,7 @@ import { Menu } from '../parts/Menu';
 import { browse } from './fields/browse';
 import { ValueControl } from './fields/controls';
 import { FieldFrame } from './fields/FieldFrame';
-import { useTyped } from './fields/typed';
+import { useTyped } from '../parts/typed';
 import { TypedArea } from './fields/TypedArea';
 
 export function PipelineParameters() {

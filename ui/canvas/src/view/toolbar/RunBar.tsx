@@ -211,7 +211,7 @@ function Older({ run: shown }: { run: RunInfo }) {
   const runs = isActive(shown) ? 'This run works on' : 'This run was of';
   return (
     <span className="run-older" title={`${runs} the pipeline as it was when it began. Since then: ${shown.changes}.`}>
-      <History size={12} aria-hidden /> older version
+      <History size={12} aria-hidden /> <span className="broad-word">older version</span>
     </span>
   );
 }
@@ -221,7 +221,7 @@ function OwnValues({ run: shown }: { run: RunInfo }) {
   if (shown.given === '') return null;
   return (
     <span className="run-older" title={`Values for this run alone: ${shown.given}`}>
-      <SlidersHorizontal size={12} aria-hidden /> own values
+      <SlidersHorizontal size={12} aria-hidden /> <span className="broad-word">own values</span>
     </span>
   );
 }
@@ -281,7 +281,8 @@ function Result({ run: shown }: { run: RunInfo }) {
             app.say({ type: 'resume', run_id });
           }}
         >
-          <RotateCcw size={12} aria-hidden /> {shown.limited ? `Resume for another ${shown.limit}` : 'Resume'}
+          <RotateCcw size={12} aria-hidden />
+          <span>Resume{shown.limited && <span className="broad-word"> for another {shown.limit}</span>}</span>
         </button>
       )}
     </span>

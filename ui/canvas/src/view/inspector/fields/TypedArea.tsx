@@ -3,7 +3,7 @@
 import type { ComponentProps } from 'react';
 
 import { useApp } from '../../../state/hooks';
-import type { Typed } from './typed';
+import type { Typed } from '../../parts/typed';
 
 type Props = { typed: Typed } & Omit<ComponentProps<'textarea'>, 'value' | 'onChange' | 'onBlur'>;
 

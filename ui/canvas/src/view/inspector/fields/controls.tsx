@@ -5,7 +5,7 @@ import type { KeyboardEvent, ReactNode } from 'react';
 
 import type { FieldInfo, JsonValue } from '../../../protocol';
 import { choicesOf, inForce, isOn, placeholder, shown, stepped, valueOf, written } from '../../../rules/fields';
-import { useTyped } from './typed';
+import { useTyped } from '../../parts/typed';
 
 export interface ControlProps {
   field: FieldInfo;

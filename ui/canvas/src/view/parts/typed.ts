@@ -6,8 +6,8 @@
 
 import { createContext, useContext, useState, type KeyboardEvent } from 'react';
 
-import { useApp } from '../../../state/hooks';
-import { isTyping } from '../../parts/focus';
+import { useApp } from '../../state/hooks';
+import { isTyping } from './focus';
 
 /** Counts undos made from within a form: what was being typed is over then, and the document shows again. */
 export const FormEpoch = createContext(0);
