@@ -31,6 +31,8 @@ def table_of(folder: Path, columns: dict[str, Any], labels: list[float | None] |
         own = slice(number * ROWS // 2, (number + 1) * ROWS // 2)
         if labels is not None:
             rows = rows.set_column(1, "label", pa.array(labels[own], pa.float32()))
+            there = [label for label in labels[own] if label is not None]
+            part = replace(part, labelled=len(there), label_min=min(there), label_max=max(there))
         for name in columns:
             rows = rows.append_column(name, extra[name][own.start : own.stop])
         with pq.ParquetWriter(path, schema(SPEC, extra.schema), **writer_options()) as writer:
