@@ -15,12 +15,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
-import warnings
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import engine
 
@@ -29,6 +23,18 @@ if importlib.util.find_spec("engine.document.pipeline") is None:  # not a look a
         f"another package called 'engine' ({engine.__file__}) hides Voxelflow's."
         " Install Voxelflow in an environment of its own."
     )
+
+import engine.processes.interrupt
+
+if engine.processes.interrupt.is_command(__name__):
+    engine.processes.interrupt.end_at_interrupt()
+
+import sys
+import warnings
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -366,6 +372,7 @@ def _prepare_views() -> None:
 
 def main() -> None:
     """The `voxelflow` command."""
+    engine.processes.interrupt.end_at_interrupt()
     from engine.processes.pandas_when_wanted import import_pandas_when_wanted
     from engine.processes.system import QuickExit
 

@@ -7,7 +7,6 @@ fails to load is a diagnostic; the others are there all the same.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -27,6 +26,7 @@ from engine.diagnostics import rules
 from engine.diagnostics.rule import Diagnostic, RuleBook, rules_in
 from engine.errors import DeclarationError, VoxelflowError
 from engine.storage.files import check_regular
+from engine.text import did_you_mean
 from engine.workspace import Workspace, is_trusted
 
 ENTRY_POINTS = "voxelflow.nodes"
@@ -51,10 +51,9 @@ class Catalog:
         known = self.types.get(name, [])
         return next((t for t in known if t.version == version), known[0] if known else None)
 
-    def similar(self, name: str) -> str | None:
-        """The known name nearest to a mistyped one."""
-        near = difflib.get_close_matches(name, self.types, n=1, cutoff=0.6)
-        return near[0] if near else None
+    def hint_for(self, name: str) -> str:
+        """What to do about the name of a node type that there is not."""
+        return did_you_mean(name, self.types) or "`voxelflow nodes` lists the known ones."
 
     def __iter__(self) -> Iterator[AnyNodeType]:
         """The newest of each, by category in the order of a pipeline, in one as they were declared."""

@@ -5,6 +5,7 @@ Text and lines take the colour of the page's text, so they are read on light and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -19,6 +20,11 @@ _LEFT = 34
 """Of the first column, for the figures beside it."""
 _LETTER = 6.2
 """The width of a letter of the small text, about."""
+_MARK, _BETWEEN = 24, 10
+"""Of a curve's line before its name, with what is between two names; the latter alone."""
+_LINE = 16
+"""The height of a line of small text."""
+_ENDS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15)
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,9 @@ def draw_panels(
     From `shaded_from` on the ground is shaded; at the `breaks` something is left out. `foot` stands below.
     """
     top = _TOP if title else 16
-    notes = 16 if any(panel.note for panel in panels) else 0
-    row = _HEAD + _PLOT + _BELOW + notes
+    notes = _LINE if any(panel.note for panel in panels) else 0
     each = (width - columns * _LEFT - (columns - 1) * _GAP / 2) / columns
+    row = _HEAD + _PLOT + _BELOW + notes + (_LINE if any(_is_crowded(panel, each) for panel in panels) else 0)
     parts = [text_at(0, 18, title, more='font-weight="600"')] if title else []
     for place, panel in enumerate(panels):
         x = _LEFT + (place % columns) * (each + _LEFT + _GAP / 2)
@@ -107,7 +113,7 @@ def _panel(
 ) -> list[str]:
     most = max((v for curve in panel.curves for _, v in curve.points if v is not None), default=0.0)
     most = max([most, *(peak.value for peak in panel.peaks)])
-    full = panel.full if panel.full is not None else most * 1.1 if most > 1 else 1.0
+    full = panel.full if panel.full is not None else round_end(most) if most > 1 else 1.0
     parts = []
 
     def across(second: float) -> float:
@@ -148,15 +154,35 @@ def _panel(
             f'<circle cx="{across(peak.second):.1f}" cy="{up(peak.value):.1f}" r="3.5" fill="none" stroke="{colour}"'
             ' stroke-width="1.6"/>'
         )
-    parts += _legend(panel, x + width, y - 10)
+    below = y + _PLOT + 29
+    if _is_crowded(panel, width):
+        parts += _legend(panel, x + _legend_width(panel) - _BETWEEN, below - 4)
+        below += _LINE
+    else:
+        parts += _legend(panel, x + width, y - 10)
     parts.append(text_at(x + width, y + _PLOT + 14, duration(end), "end", 'font-size="11" fill-opacity=".75"'))
     if panel.note:
-        parts.append(text_at(x, y + _PLOT + 29, panel.note, more='font-size="11"'))
+        parts.append(text_at(x, below, panel.note, more='font-size="11"'))
     return parts
 
 
+def round_end(most: float) -> float:
+    """The end of an axis on which values up to `most`, above 0, lie: 100 for 93, 4 for 3.1, 300 for 266."""
+    unit = 10.0 ** math.floor(math.log10(most))
+    return next(end * unit for end in _ENDS if end * unit >= most)
+
+
+def _is_crowded(panel: Panel, width: float) -> bool:
+    """Whether the curves' names have no room beside the title."""
+    return _LETTER * len(panel.title) + _legend_width(panel) > width
+
+
+def _legend_width(panel: Panel) -> float:
+    return sum(_LETTER * len(curve.label) + _MARK for curve in panel.curves) if len(panel.curves) > 1 else 0.0
+
+
 def _legend(panel: Panel, right: float, y: float) -> list[str]:
-    """The curves' names, from the right end of the title's line."""
+    """The curves' names on one line that ends at `right`."""
     if len(panel.curves) < 2:
         return []
     parts, at = [], right
@@ -166,7 +192,7 @@ def _legend(panel: Panel, right: float, y: float) -> list[str]:
         parts.append(text_at(at, y + 4, label, more='font-size="11"'))
         colour = COLOURS[place % len(COLOURS)]
         parts.append(line_at(at - 14, y, at - 3, y, f'style="stroke:{colour}" stroke-width="2"'))
-        at -= 24
+        at -= _MARK
     return parts
 
 

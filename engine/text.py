@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import c_float
 
 
@@ -42,6 +42,15 @@ def headline(message: str) -> str:
     """A message that stands by itself. On the command line `error: ` goes before it, so it begins with a small letter:
     here with a capital, but for one that begins with a name or a path."""
     return f"{message[0].upper()}{message[1:]}" if _BEGINS.match(message) else message
+
+
+def did_you_mean(typed: str, known: Iterable[str], most: int = 1) -> str:
+    """`Did you mean run?`: the known names nearest to a mistyped one, so many at most; "" where none is near."""
+    from difflib import get_close_matches  # 2 ms, for a mistake alone
+
+    names = {name.casefold(): name for name in known}
+    near = [names[found] for found in get_close_matches(typed.casefold(), names, n=most)]
+    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def plural(count: float, noun: str) -> str:

@@ -23,6 +23,7 @@ from nodes.conversion.rules import (
     AxesPointSeveralWays,
     BadLabelPattern,
     ColumnChanged,
+    LabelColumnChosen,
     LabelParameterNotUsed,
     LabelsNotUsable,
     LabelsSpeltDifferently,
@@ -168,6 +169,7 @@ def _look_for_labels(
         "values": different(labels.values),
         "columns": labels.columns.column_names,
         "remarks": list(labels.remarks),
+        "chosen": labels.chosen,
         "commas": labels.commas,
     }
 
@@ -314,6 +316,13 @@ def _check_label_parameters(look: CheckContext) -> None:
 
 
 def _check_coverage(look: CheckContext, facts: Mapping[str, Any]) -> None:
+    if facts.get("chosen"):
+        look.report(
+            LabelColumnChosen,
+            facts["chosen"],
+            hint="Name the column in label_column, to say which is meant.",
+            parameter="label_column",
+        )
     for remark in facts.get("remarks", ()):
         look.report(
             ColumnChanged,

@@ -314,33 +314,30 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
     from nodes.conversion.label_values import different
     from nodes.volume_file.fatal_footer import refuse_fatal
     from nodes.volume_file.footer import read_footer
+    from nodes.volume_file.id_bounds import column_chunks, number_statistics
 
     rows = labelled = 0
     ends, columns = list[float](), list[str]()
-    counted = alike = len(names) == files
-    known = True
+    counted = known = alike = len(names) == files
     for name in names:
         try:
             check_regular(folder / name, sys.maxsize)
             _, file, stored = read_footer(folder / name)
             footer = file.metadata
             refuse_fatal(footer)
-            refuse_fatal(footer, stored)  # statistics are asked for below
+            refuse_fatal(footer, stored, statistics=False)  # those of numbers, as labels are, are never shortened
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             counted = alike = False
             continue
         rows += footer.num_rows
         columns += [each for each in footer.schema.to_arrow_schema().names if each not in columns]
-        for group in map(footer.row_group, range(footer.num_row_groups)):
-            said = {group.column(n).path_in_schema: group.column(n).statistics for n in range(group.num_columns)}
-            if "label" not in said:
-                continue
-            label = said["label"]
+        for chunk in column_chunks(footer, "label"):
+            label = number_statistics(chunk)
             if label is None or not label.has_null_count:
-                counted = alike = False
+                known = alike = False
                 continue
-            labelled += group.num_rows - label.null_count
-            if label.null_count < group.num_rows:
+            labelled += (there := chunk.num_values - label.null_count)
+            if there:
                 known = known and label.has_min_max  # without ends: all of them are NaN, or nobody says
                 ends += [label.min, label.max] if label.has_min_max else []
                 alike = alike and label.has_min_max and label.min == label.max

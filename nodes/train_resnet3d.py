@@ -15,11 +15,12 @@ from engine.declare.workload import TrainingWork
 from engine.errors import UsageError
 from engine.profiles.dynamic_allocation import on_fixed_executors
 from engine.storage.files import other_size
-from engine.text import label_text, plural
+from engine.text import plural
 from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
 from nodes.training.architecture import parameter_count
+from nodes.training.label_checks import check_labels, check_names, check_numbering
 from nodes.training.rules import (
     BadFilesStop,
     BatchMayNotBeFilled,
@@ -34,19 +35,22 @@ from nodes.training.rules import (
     GroupsMayBeParted,
     JitHasNoEffect,
     JitIsSlow,
-    LabelIsNoClass,
     LoaderDoesNotRead,
     NoSuchGroup,
     NothingHeldBack,
     NothingToJudgeBy,
     NothingToLearn,
-    OneLabelOnly,
     OwnModelNotUsable,
     ShapeDoesNotFit,
     TargetsWithCommas,
     TransformedEachEpoch,
-    UnknownToTraining,
 )
+
+# What `label_checks` reports: the rules of a node type are those in the namespace of its module.
+from nodes.training.rules import LabelIsNoClass as LabelIsNoClass
+from nodes.training.rules import LabelsDoNotFit as LabelsDoNotFit
+from nodes.training.rules import OneLabelOnly as OneLabelOnly
+from nodes.training.rules import UnknownToTraining as UnknownToTraining
 from nodes.training.settings import TrainParameters, cannot_turn
 from nodes.transforms.remaining import same_way, told_apart
 
@@ -177,9 +181,9 @@ def _preview(look: CheckContext) -> Preview:
         if preview is None:
             continue
         check_input(look, port, preview)
-        _check_labels(look, port, preview)
+        check_labels(look, port, preview)
         if port != "data":
-            _check_names(look, port, data, preview)
+            check_names(look, port, data, preview)
         if data.spec and preview.spec and _form(data) != _form(preview):
             look.report(
                 FormsDiffer,
@@ -195,6 +199,7 @@ def _preview(look: CheckContext) -> Preview:
                 hint="Put the same TransformVolumes before each of them.",
                 port=port,
             )
+    check_numbering(look, data, validation)
     _check_repeated(look, data)
     share = 0.0 if validation is not None else look.params["validation_share"]
     if validation is None and share == 0:
@@ -350,52 +355,6 @@ def _check_repeated(look: CheckContext, data: Preview) -> None:
             f"each volume is transformed again ({words_of(steps)}) in each of {look.params['epochs']:,} epochs",
             hint="Store what comes out once: NumpyToParquet and ParquetToDelta after the transforms, loader arrow.",
             port="data",
-        )
-
-
-def _check_labels(look: CheckContext, port: str, preview: Preview) -> None:
-    """Report labels with which the training is sure to fail."""
-    regression = look.params["task"] == "regression"
-    odd = next((label for label in preview.labels if label < 0 or not float(label).is_integer()), None)
-    if odd is not None and not regression and preview.spec is not None and not preview.spec.classes:
-        look.report(
-            LabelIsNoClass,
-            f"the {port} volumes have the label {label_text(odd)}, which is no class number",
-            hint="Number the classes 0, 1, ... or give them names. To learn numbers, set task to regression.",
-            port=port,
-        )
-    elif port == "data" and preview.labels_complete and len(preview.labels) == 1:
-        classes = preview.spec.classes if preview.spec is not None else ()
-        label = float(preview.labels[0])
-        known = label.is_integer() and 0 <= label < len(classes)
-        name = classes[int(label)] if known else label_text(label)
-        look.report(
-            OneLabelOnly,
-            f"all labelled volumes have the label {name}, so there is nothing to"
-            f" {'predict' if regression else 'tell apart'}",
-            hint="Add volumes with other labels, or choose another column or source of labels in NumpyToParquet.",
-            port=port,
-        )
-
-
-def _check_names(look: CheckContext, port: str, data: Preview, preview: Preview) -> None:
-    """Report classes that the training is sure not to know."""
-    from nodes.training.labels import unknown_classes
-
-    if look.params["task"] == "regression" or data.spec is None or preview.spec is None:
-        return
-    # Of a sample, and of a table that others may be added to, the training's classes may be more.
-    if not data.labels_complete and data.dataset is None:
-        return
-    # Which classes a part of a table has is known when it is read; where the count is open, it may be a part.
-    if preview.selected is not None or preview.count is None:
-        return
-    if unknown := unknown_classes(preview.labels, preview.spec.classes, data.spec.classes):
-        look.report(
-            UnknownToTraining,
-            f"the {port} volumes are of classes that the training volumes do not have: {', '.join(unknown[:10])}",
-            hint="Leave these volumes out, or train on such volumes too.",
-            port=port,
         )
 
 

@@ -29,10 +29,12 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import DataError, UnsupportedTable, VoxelflowError
+from engine.storage.find_place import place_at
 from nodes.table.features import commit_rules
 from nodes.table.log import commit_file, newest_version
 from nodes.table.log_checkpoint import make_checkpoint
 from nodes.table.snapshot import load_delta, logged_sizes, open_table
+from nodes.table.unknown_removes import unknown_removes
 
 GOLDEN_TABLES = Path(__file__).parent / "nodes" / "table" / "golden_tables.zip"
 VERSIONS_EACH = 3
@@ -61,6 +63,8 @@ def check_table(root: Path) -> str:
     except VoxelflowError as exc:
         return exc.message.replace(str(root), "TABLE")
     newest = delta.version()
+    if unknown := unknown_removes(place_at(root), newest):
+        raise Wrong(f"it takes out a file that no commit has added: {unknown[0]}")
     for version in sorted({newest * step // (VERSIONS_EACH - 1) for step in range(VERSIONS_EACH)}):
         _check_version(root, version)
     # A checkpoint of ours says the same without the commits before it.

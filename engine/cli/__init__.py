@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from engine.catalog import Catalog
 from engine.errors import VoxelflowError
+from engine.processes.interrupt import raise_at_interrupt
 from engine.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def main(
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("_worker", "_supervise", "_sweep", "_track", "_view", "_mlflow"):
         # Before anything of the command itself is imported: workers start by the hundred.
+        raise_at_interrupt()
         return _serve(given, catalog, work)
     from engine.cli.command import run_command
 

@@ -17,8 +17,9 @@ from engine.cli.session import Session, workspace_option
 from engine.diagnostics.rule import CheckFailed
 from engine.errors import TRACEBACK, VoxelflowError, wants_traceback
 from engine.extras import missing_package
+from engine.processes.interrupt import INTERRUPTED, SAID, raise_at_interrupt
 from engine.storage.io_errors import explain
-from engine.text import safe
+from engine.text import did_you_mean, safe
 
 if TYPE_CHECKING:
     from engine.catalog import Catalog
@@ -29,7 +30,7 @@ VERBS = (
     "studio", "run", "sweep", "plan", "validate", "explain", "export", "nodes", "runs", "predict", "verify", "profiles",
     "prices", "probe", "bench", "advise", "new", "clean",
 )  # fmt: skip
-WRONG, LOST, INTERRUPTED, READER_GONE = 2, 3, 130, 141
+WRONG, LOST, READER_GONE = 2, 3, 141
 
 _EPILOG = f"""\b
 Exit status:
@@ -64,6 +65,14 @@ class _Verbs(click.Group):
         assert isinstance(out, click.Command)
         return out
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Click knows the imported commands alone, and offers none of the others.
+        if args[0] not in VERBS and (near := did_you_mean(args[0], VERBS)):
+            raise click.UsageError(f"No such command {args[0]!r}. {near}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
@@ -82,6 +91,7 @@ def voxelflow(ctx: click.Context, traceback: bool) -> Any:
 
     Without a command it does what `voxelflow studio` does: it opens the app in the browser.
     """
+    raise_at_interrupt()  # the verb's module is imported, and begins now
     return ctx.invoke(studio) if ctx.invoked_subcommand is None else None
 
 
@@ -142,7 +152,7 @@ def run_command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     except (KeyboardInterrupt, click.Abort):
-        print("\ninterrupted", file=sys.stderr)
+        print(SAID, end="", file=sys.stderr)
         return INTERRUPTED
     except Exception as exc:
         return _report(exc, arguments, session)

@@ -15,6 +15,7 @@ from engine.document.find import shipped_pipelines
 from engine.document.pipeline import SCHEMA_FILE, Pipeline, dump, json_schema, read_pipeline
 from engine.errors import UsageError
 from engine.storage.files import flush, new_file, write_whole
+from engine.text import did_you_mean
 
 _EMPTY = "empty"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9 ._-]{0,99}"
@@ -84,5 +85,9 @@ def _from_template(template: str) -> Pipeline:
         return Pipeline(name=_EMPTY)
     shipped = shipped_pipelines()
     if template not in shipped:
-        raise UsageError(f"there is no template {template}", hint=f"Choose one of: {', '.join([*shipped, _EMPTY])}.")
+        known = [*shipped, _EMPTY]
+        raise UsageError(
+            f"there is no template {template}",
+            hint=f"{did_you_mean(template, known)} Choose one of: {', '.join(known)}.".lstrip(),
+        )
     return read_pipeline(shipped[template])

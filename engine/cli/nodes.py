@@ -44,9 +44,7 @@ def command(session: Session, name: str | None, trust: bool, as_json: bool, root
         elif dataset is not None:
             say_json(dataset_json(dataset, catalog)) if as_json else _show_dataset(dataset, catalog)
         else:
-            near = catalog.similar(name)
-            hint = f"Did you mean {near}?" if near else "`voxelflow nodes` lists the known ones."
-            raise UsageError(f"there is no node type {name}", hint=hint)
+            raise UsageError(f"there is no node type {name}", hint=catalog.hint_for(name))
         return 0
     if as_json:
         problems = [p.model_dump(mode="json") for p in catalog.problems]

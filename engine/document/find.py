@@ -10,6 +10,7 @@ from engine.document.pipeline import Pipeline, read_pipeline
 from engine.document.values import is_utf8
 from engine.errors import PipelineError
 from engine.storage import expanded
+from engine.text import did_you_mean
 from engine.workspace import Workspace
 
 
@@ -44,7 +45,9 @@ def find_pipeline(name: str, workspace: Workspace) -> Pipeline:
     known = sorted({p.stem for p in _documents(workspace.pipelines)} | shipped.keys())
     raise PipelineError(
         f"there is no pipeline {name}",
-        hint=f"Give a file, or one of: {', '.join(known)}." if known else "`voxelflow new` makes one to start from.",
+        hint=f"{did_you_mean(name, known)} Give a file, or one of: {', '.join(known)}.".lstrip()
+        if known
+        else "`voxelflow new` makes one to start from.",
     )
 
 

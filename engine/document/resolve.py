@@ -141,11 +141,10 @@ def _resolve_node(
 ) -> ResolvedNode:
     node_type = catalog.find(node.type, node.version)
     if node_type is None:
-        near = catalog.similar(node.type)
         problems.append(
             rules.UnknownNodeType.found(
                 f"there is no node type {node.type}",
-                hint=f"Did you mean {near}?" if near else "`voxelflow nodes` lists the known ones.",
+                hint=catalog.hint_for(node.type),
                 node=node.id,
             )
         )

@@ -54,10 +54,12 @@ def shared_name(runs: Sequence[Details]) -> str:
 def parameter_rows(runs: Sequence[Details]) -> list[Row]:
     """Parameters of the pipelines, then those of the nodes as they ran, in the order of the first run's graph.
 
-    A node that only one of the runs has differs as a whole: the graph's differences show that.
+    A node's parameter that is `${name}` in all runs is left out: the pipeline's says the same. A node that only one of
+    the runs has differs as a whole: the graph's differences show that.
     """
     out = []
     names = sorted({name for d in runs if d.pipeline for name in d.pipeline.parameters})
+    above = [{f"${{{name}}}"} for name in names]
     for name in names:
         out.append(Row("pipeline", name, tuple(_pipeline_value(d, name) for d in runs)))
     for node in _nodes(runs):
@@ -66,8 +68,15 @@ def parameter_rows(runs: Sequence[Details]) -> list[Row]:
             continue
         title = node_title(runs, node)
         for name in sorted({n for values in found for n in values}):
-            out.append(Row(title, name, tuple(value_text(v[name]) if name in v else ABSENT for v in found)))
+            if _written(runs, node, name) not in above:
+                out.append(Row(title, name, tuple(value_text(v[name]) if name in v else ABSENT for v in found)))
     return out
+
+
+def _written(runs: Sequence[Details], node: str, name: str) -> set[str]:
+    """What the documents say for the node's parameter."""
+    drawn = [d.drawn(node) for d in runs if node in d.titles]
+    return {str(each.params.get(name)) if each else "" for each in drawn}
 
 
 def _pipeline_value(details: Details, name: str) -> str:

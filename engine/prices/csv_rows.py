@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import difflib
 import io
 import math
 import re
@@ -17,6 +16,7 @@ from engine.declare.field_rules import control_character
 from engine.errors import UsageError
 from engine.storage.files import read_document, write_whole
 from engine.storage.io_errors import remedy
+from engine.text import did_you_mean
 
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
 """What spreadsheets write between columns where a comma is the decimal point."""
@@ -157,9 +157,10 @@ def _check_header(path: Path, header: list[str], layout: Layout) -> None:
             raise UsageError(f"{path} has no column {name}", hint=hint)
     for name in header:
         if name not in layout.columns:
-            near = difflib.get_close_matches(name.casefold(), layout.columns, n=1)
-            hint = f"Did you mean {near[0]}? {hint}" if near else hint
-            raise UsageError(f"{path} has a column {name!r}, which a table of {layout.rows}s has not", hint=hint)
+            raise UsageError(
+                f"{path} has a column {name!r}, which a table of {layout.rows}s has not",
+                hint=f"{did_you_mean(name, layout.columns)} {hint}".lstrip(),
+            )
     if len(set(header)) < len(header):
         raise UsageError(f"{path} has a column twice", hint="Name each column once.")
 

@@ -12,7 +12,6 @@ as one, named `1/2 NVIDIA A10`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from engine.errors import UsageError
 from engine.prices.csv_rows import Layout, brought_rows, merged_rows, own_rows, read_rows, write_rows
+from engine.text import did_you_mean
 from engine.workspace import Workspace
 
 FILE = "machines.csv"
@@ -114,12 +114,10 @@ class MachineTable:
             raise UsageError(
                 f"the machine {name} is in {len(found)} regions", hint=f"Write one of {_some(m.key for m in found)}."
             )
-        names = {m.key.casefold(): m.key for m in self.machines} | {m.name.casefold(): m.name for m in self.machines}
-        near = [names[match] for match in difflib.get_close_matches(wanted, names, n=3)]
+        near = did_you_mean(name, (each for m in self.machines for each in (m.key, m.name)), most=3)
         raise UsageError(
             f"there is no machine {name} in the table of prices",
-            hint=(f"Did you mean {' or '.join(near)}? " if near else "")
-            + f"`voxelflow prices` lists them; a row in {FILE} of the workspace adds one.",
+            hint=f"{near} `voxelflow prices` lists them; a row in {FILE} of the workspace adds one.".lstrip(),
         )
 
 

@@ -15,7 +15,6 @@ storage_root = "/mnt/shared/voxelflow"
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -41,6 +40,7 @@ from engine.profiles.profile import (
 )
 from engine.storage.files import read_document
 from engine.storage.io_errors import remedy
+from engine.text import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MASTER = re.compile(r"local(\[|-cluster\[|$)|spark://|k8s:|sc://|yarn$|databricks$")
@@ -174,8 +174,7 @@ def _profile(path: Path, name: str, table: object) -> dict[str, Any]:
     for key, value in table.items():
         reader = _FIELDS.get(key)
         if reader is None:
-            near = difflib.get_close_matches(key, _FIELDS, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"It may have: {', '.join(_FIELDS)}."
+            hint = did_you_mean(key, _FIELDS) or f"It may have: {', '.join(_FIELDS)}."
             raise _wrong(path, name, key, "there is no such field", hint)
         if bad := control_character(value):
             raise _wrong(path, name, key, f"holds the control character {bad!r}", "Remove it.")

@@ -16,6 +16,7 @@ from engine.profiles.file import ProfilesFile, check_name, example, parse_profil
 from engine.profiles.profile import Profile
 from engine.storage.files import whole_file
 from engine.storage.io_errors import remedy
+from engine.text import did_you_mean
 from engine.workspace import Workspace
 
 FILE = "profiles.toml"
@@ -142,7 +143,8 @@ def _find(name: str, file: ProfilesFile, machine: _Machine, workspace: Workspace
     if name not in READY and name not in file.tables:
         raise UsageError(
             f"there is no compute profile {name}",
-            hint=f"Choose one of: {', '.join(_names(file))}. `voxelflow profiles new {name}` begins another.",
+            hint=f"{did_you_mean(name, _names(file))} Choose one of: {', '.join(_names(file))}. `voxelflow profiles new"
+            f" {name}` begins another.".lstrip(),
         )
     ready, own = READY.get(name, {}), file.tables.get(name, {})
     fields = {**ready, **own}

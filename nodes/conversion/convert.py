@@ -70,11 +70,12 @@ class FileReader:
 
     def expect(self, rows: Sequence[Row]) -> None:
         """Lets what is far away be fetched ahead."""
-        self._reader.expect([_listed(row) for row in rows])
+        self._reader.expect(map(_listed, rows))
 
     def fill(self, row: Row, volume: NDArray[np.uint8]) -> tuple[float | None, tuple[Any, ...]]:
         """The file's voxels; its label and columns are the row's, and those that its reader gives."""
-        return row.label, row.columns + self._reader.read(*_listed(row), volume)
+        size, mtime_ns = row.stamp
+        return row.label, row.columns + self._reader.read(row.key, int(size), int(mtime_ns), volume)
 
 
 class _File(NamedTuple):
@@ -115,6 +116,8 @@ def convert_files(
             f"{plural(labels.rows_without_file, 'rows')} of {labels.origin} without a file in {files.uri}, such as"
             f" {labels.row_without_file or 'one without a name'}"
         )
+    if labels.chosen:
+        ctx.info(labels.chosen)
     for remark in labels.remarks:
         ctx.warn(remark)
     for name, example in labels.commas.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,8 @@ _LONGEST_HEADER = 1_000_000
 _SEPARATORS = ",;\t"
 _SAID = re.compile(r'"?sep=(?P<separator>[,;\t])"?[,;\s]*', re.IGNORECASE)
 """Excel's `sep=;`: a line before the header with the separator of the cells."""
+_NO_UTF_8 = "invalid UTF8 data"
+"""What Arrow says of a cell."""
 _PARQUET = b"PAR1"
 _END = 64
 """Bytes at the end of a table in which its last character is."""
@@ -44,13 +47,17 @@ _END = 64
 
 @dataclass(frozen=True)
 class LabelTable:
-    """A table of labels: for each row a file's name, its label (NaN: none), and the other columns as they were read."""
+    """A table of labels: for each row a file's name, its label (NaN: none), and the other columns as they were read.
+
+    `chosen` says which of several columns the labels are taken from, "" where only one can be meant.
+    """
 
     name: str
     keys: pa.StringArray
     values: NDArray[np.float64]
     classes: tuple[str, ...]
     others: pa.Table
+    chosen: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,13 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
     target or y, the first that is there; the label in `label_column` where that is given. Raises `DataError`.
     """
 
+    chosen = ""
+
     def find(names: list[str]) -> tuple[int, int]:
-        return _key_in(names, path, "file and label"), _label_in(names, label_column, path)
+        nonlocal chosen
+        key, label = _key_in(names, path, "file and label"), _label_in(names, label_column, path)
+        chosen = "" if label_column else _chosen(names, label)
+        return key, label
 
     try:
         keys, label, others = _read(path, find, carry, "label_file", "file,label")
@@ -85,7 +97,7 @@ def read_label_table(path: Path, label_column: str = "", *, carry: bool = False)
             f" for a number{more}",
             hint="Correct it, or leave the cell empty: the file then has no label.",
         )
-    return LabelTable(path.name, keys, values, classes, others)
+    return LabelTable(path.name, keys, values, classes, others, chosen)
 
 
 def read_volume_table(path: Path, parameter: str) -> VolumeTable:
@@ -120,12 +132,23 @@ def _unreadable(path: Path, exc: Exception, header: str) -> DataError:
     if isinstance(exc, OSError) and number_of(exc) is not None:  # nothing is wrong with what is in it
         return DataError(f"{path.name} cannot be read: {exc.strerror or exc}", hint=remedy(exc))
     reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+    if isinstance(exc, UnicodeDecodeError) or _NO_UTF_8 in reason:
+        return DataError(
+            f"{path.name} cannot be read: it is not text in UTF-8, but {_encoding_of(path)}",
+            hint='Save it as UTF-8: in Excel as "CSV UTF-8", in LibreOffice with the character set Unicode (UTF-8).',
+        )
     if "straddling" in reason:  # two blocks of Arrow's
         reason = "a row of it is longer than 1 MB; perhaps a quotation mark is never closed"
     return DataError(
         f"{path.name} cannot be read: {reason}",
         hint=f"Save it as UTF-8 text with a header line such as {header}, or as a Parquet file.",
     )
+
+
+def _encoding_of(path: Path) -> str:
+    """What a text that is no UTF-8 is most likely in."""
+    with path.open("rb") as file:
+        return "in UTF-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "perhaps in Latin-1 or Windows-1252"
 
 
 _Find = Callable[[list[str]], tuple[int, int | None]]
@@ -285,6 +308,15 @@ def _label_in(names: list[str], label_column: str, path: Path) -> int:
             hint="Name the columns file and label, or give the name of the column with the labels in label_column.",
         )
     return label
+
+
+def _chosen(names: list[str], label: int) -> str:
+    """Which column the labels are taken from, in words, where others have names as theirs; else ""."""
+    places = _places_of(names)
+    # Beside x it is a place.
+    more = [names[places[name]] for name in LABEL_COLUMNS if name in places and not (name == "y" and "x" in places)]
+    others = [name for name in more if name != names[label]]
+    return f"the labels are those of the column {names[label]}, not of {' or '.join(others)}" if others else ""
 
 
 def match_files(ids: pa.StringArray, keys: pa.StringArray, endings: Sequence[str]) -> NDArray[np.int64]:

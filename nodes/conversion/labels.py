@@ -49,10 +49,10 @@ class Labels:
     `values` is float32 with NaN for "no label"; `conflicts` marks files that were given several
     different labels; `classes` names the values 0, 1, ... when the labels are texts.
     `rows_without_file` counts rows of the label table that name no file, and `row_without_file` is the name in the
-    first of them. `origin` says in words
-    where the labels came from. `columns` has one row per file, of what else the label table says; `remarks` are what a
-    person should know of them. `commas` names those of them that are text because their numbers have commas, each with
-    an example; under the name "" the labels themselves.
+    first of them. `origin` says in words where the labels came from, `chosen` from which of several columns of a table.
+    `columns` has one row per file, of what else the label table says; `remarks` are what a person should know of them.
+    `commas` names those of them that are text because their numbers have commas, each with an example; under the name
+    "" the labels themselves.
     """
 
     values: NDArray[np.float32]
@@ -62,6 +62,7 @@ class Labels:
     origin: str = "none"
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
     remarks: tuple[str, ...] = ()
+    chosen: str = ""
     commas: dict[str, str] = field(default_factory=dict)
     row_without_file: str = ""
 
@@ -239,6 +240,7 @@ def match_table(
         origin=table.name,
         columns=each.table,
         remarks=tuple(f"{table.name}: {remark}" for remark in (*columns.remarks, *each.remarks)),
+        chosen=f"{table.name}: {table.chosen}" if table.chosen else "",
         commas=({"": example} if example else {}) | columns_with_commas(columns.table),
         row_without_file=(table.keys[int(without[0])].as_py() or "") if len(without) else "",
     )

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from engine.declare.datasets import DTYPES, VolumeSpec
 from engine.storage.io_errors import OUT_OF_RESOURCES
 from engine.storage.links import why_unusable
+from engine.text import plural
 from nodes.conversion.columns import NO_COLUMNS
 from nodes.conversion.quarantine import Refused
 from nodes.conversion.source_hash import SOURCE_HASH
@@ -100,7 +101,7 @@ class VolumeReader:
         self._known = b""
         self._head = bytearray()
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order. The system reads ahead by itself."""
 
     def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[str, ...]:
@@ -356,7 +357,10 @@ def refuse_not_finite(values: NDArray[Any], mask: NDArray[np.bool_]) -> None:
     """Raise `Refused` when a value is NaN or infinite; `mask` is a buffer of as many booleans."""
     np.isfinite(values, out=mask)
     if not mask.all():
-        raise Refused("not-finite", f"holds {mask.size - int(np.count_nonzero(mask))} values that are NaN or infinite")
+        count = mask.size - int(np.count_nonzero(mask))
+        raise Refused(
+            "not-finite", f"holds {plural(count, 'values')} that {'is' if count == 1 else 'are'} NaN or infinite"
+        )
 
 
 def refuse_unusable(header: Header, size: int) -> None:

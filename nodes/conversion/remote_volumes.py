@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -66,7 +66,7 @@ class ReadAhead:
         self._coming: Iterator[ListedFile] = iter(())
         self._waiting: deque[tuple[str, Future[_Fetched]]] = deque()
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order: reading begins."""
         for _, future in self._waiting:
             future.cancel()
@@ -101,9 +101,9 @@ class LocalCopies:
     def __init__(self, source: str, largest_bytes: int) -> None:
         self._root, self._ahead = RemotePath.at(source), ReadAhead(source, largest_bytes)
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order: reading begins."""
-        self._ahead.expect([file for file in files if file.size <= _AT_ONCE])
+        self._ahead.expect(file for file in files if file.size <= _AT_ONCE)
 
     @contextmanager
     def at(self, path: str, stamp: tuple[int, int] | None) -> Iterator[Path]:
@@ -167,7 +167,7 @@ class RemoteVolumeReader:
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
         self._mask = finite_mask(spec) if finite else None
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order: reading begins."""
         self._files.expect(files)
 

@@ -192,7 +192,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
     fixed, free = more[:stamps], more[stamps:]
     stamped = list(zip(*fixed, strict=True)) if fixed else [()] * len(keys)
     columns = list(zip(*free, strict=True)) if free else [()] * len(keys)
-    return [Row(*values) for values in zip(keys, ids, stamped, labels, columns, at, strict=True)]
+    return list(map(Row, keys, ids, stamped, labels, columns, at))
 
 
 def part_columns(sources: pa.Table) -> str:

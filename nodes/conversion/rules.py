@@ -169,6 +169,18 @@ class AxesPointSeveralWays(Rule):
     title = "volumes whose axes point several ways"
 
 
+class LabelColumnChosen(Rule):
+    """The table of labels has several columns that are called as labels mostly are: label, class, target, y, in this
+    order. The labels are those of the first; the others become columns of the volume table.
+
+    What to do: nothing, if that is the right one; else name the column in `label_column`.
+    """
+
+    code = "VF428"
+    severity = "info"
+    title = "several columns that may be the labels"
+
+
 class ColumnChanged(Rule):
     """A column of the label table does not come into the volume table as it is: its name is one that the table has
     itself (id, label, volume) or that Delta does not take, its values are lists, or the rows of one file differ in it.

@@ -159,7 +159,7 @@ class TableRowReader:
         self._dtype = np.dtype(self._spec.dtype).newbyteorder("<")
         self._open = lru_cache(_FILES_OPEN)(self._opened)
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Where a row lies follows from what is asked for."""
 
     def header(self, path: str) -> tuple[Form, Mapping[str, Any]]:

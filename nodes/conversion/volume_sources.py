@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,7 +75,7 @@ class Reader(Protocol):
 
     @property
     def columns(self) -> pa.Schema: ...
-    def expect(self, files: Sequence[ListedFile]) -> None: ...
+    def expect(self, files: Iterable[ListedFile]) -> None: ...
     def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[Any, ...]: ...
 
 

@@ -7,7 +7,7 @@ so what follows (conversion, training from files, viewing) does not know of tran
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any, Protocol
 
@@ -61,7 +61,7 @@ class WholeVolumes(Protocol):
 
     @property
     def columns(self) -> pa.Schema: ...
-    def expect(self, files: Sequence[ListedFile]) -> None: ...
+    def expect(self, files: Iterable[ListedFile]) -> None: ...
     def header(self, path: str) -> tuple[Form, Row]:
         """Shape and dtype, and the values of `columns`. Raises `Refused`."""
 
@@ -73,7 +73,7 @@ class _LocalNpy:
     def __init__(self, root: str, *, hashes: bool) -> None:
         self._root, self.columns, self._hashes = root, HASHED if hashes else NO_COLUMNS, hashes
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """The system reads ahead by itself."""
 
     def header(self, path: str) -> tuple[Form, Row]:
@@ -93,7 +93,7 @@ class _RemoteNpy:
         self._root, self._files = RemotePath.at(root), ReadAhead(root, largest_bytes)
         self.columns, self._hashes = HASHED if hashes else NO_COLUMNS, hashes
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         self._files.expect(files)
 
     def header(self, path: str) -> tuple[Form, Row]:
@@ -120,7 +120,7 @@ class _OfFormat:
         self._files = volume_files(root, reading)
         self.columns = columns_of(self._format, hashes=hashes)
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         self._files.expect(files)
 
     def header(self, path: str) -> tuple[Form, Row]:
@@ -218,7 +218,7 @@ class TransformingReader:
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
         self._mask = finite_mask(spec) if finite else None
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         self._volumes.whole.expect(files)
 
     def read(self, path: str, size: int, mtime_ns: int, row: NDArray[np.uint8]) -> tuple[Any, ...]:

@@ -29,11 +29,14 @@ from engine.text import plural, safe
 from nodes.inspection.archives import archive_problem
 from nodes.table.log import LOG, commit_name, doubled_rows, lines_problem
 from nodes.table.snapshot import TableVersion, open_table
+from nodes.table.unknown_removes import unknown_removes
 from nodes.volume_file.damage import FileCheck, check_file
 from nodes.volume_file.id_bounds import Described
 from nodes.volume_file.layout import spec_of
 from nodes.volume_file.parts import read_parts
 
+NO_ROWS = "none of its rows"
+"""What is lost where only what a footer says of the rows is wrong."""
 Progress = Callable[[int, int], None]
 """Gets the bytes that were read since the last call, and those of all files together."""
 
@@ -174,7 +177,9 @@ def _damages(
 def damage_of(place: Place, file: StoredFile, found: FileCheck) -> Damage:
     """What `check_files` found in a damaged file, in words."""
     names = ", ".join(found.ids) + (" ..." if found.ids and len(found.ids) < found.lost else "")
-    if found.lost == file.rows:
+    if not found.lost:
+        lost = NO_ROWS
+    elif found.lost == file.rows:
         lost = f"all {file.rows:,} volumes in it" if file.rows > 1 else "the volume in it"
     else:
         lost = f"{found.lost:,} of {file.rows:,} volumes ({listed_rows(found.rows)})"
@@ -211,8 +216,18 @@ def check_version(table: TableVersion, checked: Checked, threads: int, progress:
     if doubled is not None:
         commit = table.place.path(f"{LOG}/{commit_name(doubled.version)}")
         yield Damage(commit, "rows", doubled.error(table.place).message, "nothing")
+    yield from check_removes(table.place, table.version)
     files = [StoredFile(f.path, f.bytes, f.rows, f) for f in table.files]
     yield from _damages(table.place, files, table.spec, checked, threads, progress)
+
+
+def check_removes(place: Place, version: int) -> Iterator[Damage]:
+    """Files that commits up to the version take out by a damaged name."""
+    with suppress(DataError):  # as above
+        for found in unknown_removes(place, version):
+            commit = place.path(f"{LOG}/{commit_name(found.version)}")
+            problem = f"it removes {found.path}, which no commit has added; {found.meant} stays in the table"
+            yield Damage(commit, "log", problem, "nothing: rows that it took out of that file are there still")
 
 
 def check_log(place: Place) -> Iterator[Damage]:

@@ -11,6 +11,7 @@ import errno
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -24,8 +25,8 @@ from engine.storage.place import Place
 from engine.text import plural
 from nodes.foreign_tables.tables import ForeignTable
 from nodes.inspection.archives import ArchiveCells
-from nodes.inspection.damage import Checked, Damage, Progress, StoredFile, in_threads, listed_rows
-from nodes.volume_file.damage import FileCheck
+from nodes.inspection.damage import NO_ROWS, Checked, Damage, Progress, StoredFile, in_threads, listed_rows
+from nodes.volume_file.damage import FileCheck, spec_problem
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.pages import ChunkCheck
 from nodes.volume_file.stored_chunks import StoredChunk, stored_chunks
@@ -85,6 +86,8 @@ def check_foreign(table: ForeignTable, checked: Checked, threads: int, progress:
 
 def _lost(found: FileCheck) -> str:
     if rest := found.checked + found.unchecked:
+        if not found.lost:
+            return NO_ROWS
         return f"{found.lost:,} of {plural(found.lost + rest, 'rows')} ({listed_rows(found.rows)})"
     return f"up to {plural(found.lost, 'rows')} in it" if found.lost else "all rows in it"
 
@@ -136,6 +139,8 @@ def _check_file(file: pa.NativeFile, place: Place, stored: StoredFile, row_group
             return FileCheck(tuple(dict.fromkeys(problems)), ((0, metadata.num_rows),))
         refuse_fatal(metadata)
         found = _check_cells(parquet, complete, cells)
+        if problem := spec_problem(parquet):
+            found = replace(found, problems=(*found.problems, problem))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise

@@ -18,13 +18,14 @@ from nodes.inspection.damage import (
     check_dataset,
     check_log,
     check_model,
+    check_removes,
     check_version,
     set_aside,
 )
 from nodes.inspection.foreign import check_foreign
-from nodes.table.log import LOG
+from nodes.table.log import LOG, versions
 from nodes.table.snapshot import load_delta, open_table
-from nodes.volume_file.layout import has_spec
+from nodes.volume_file.layout import names_volumes
 
 
 def check_data(
@@ -87,9 +88,10 @@ def _check_foreign_table(
         # Of a deletion vector that is gone or damaged.
         yield Damage(place.path(LOG), "log", exc.message, "which files and rows the table has")
         return
+    yield from check_removes(place, max(versions(place), default=-1))
     yield from check_foreign(table, checked, threads, progress)
 
 
 def _holds_volumes(place: Place) -> bool:
     """Whether the table says of itself that it holds volumes as Voxelflow writes them."""
-    return has_spec(load_delta(place).metadata().configuration)
+    return names_volumes(load_delta(place).metadata().configuration)

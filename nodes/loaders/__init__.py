@@ -53,7 +53,7 @@ def open_source(loader: LoaderName, dataset: Dataset, *, cores: int, verify: boo
     Raises `UsageError` when there is no such loader, or it does not read this kind of dataset, `MissingPackage` when
     petastorm is not installed, `DataError` or `UnsupportedTable` when the data cannot be read rightly.
     """
-    kind = LOADERS.get(loader)
+    kind = LOADERS.get(loader) if isinstance(loader, str) else None
     if kind is None:  # of a script, which nothing has checked
         raise UsageError(f"there is no loader {loader!r}", hint=f"Choose {' or '.join(LOADERS)}.", parameter="loader")
     if not isinstance(dataset, kind.reads):

@@ -37,6 +37,21 @@ if TYPE_CHECKING:
     from nodes.loaders.rows import RowNumbers, Rows
 
 
+def check_whole(name: str, value: object, least: int | None = None, most: int | None = None, *, hint: str) -> None:
+    """Raise `UsageError` unless this parameter's value is a whole number, Python's or NumPy's, within these limits."""
+    number = value if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+    if number is not None and (least is None or number >= least) and (most is None or number <= most):
+        return
+    limits = "" if least is None else f" of at least {least}" if most is None else f" from {least} to {most}"
+    raise UsageError(f"{name} must be a whole number{limits}, not {value!r}", hint=hint, parameter=name)
+
+
+def check_flag(name: str, value: object, *, hint: str) -> None:
+    """Raise `UsageError` unless this parameter's value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{name} must be True or False, not {value!r}", hint=hint, parameter=name)
+
+
 @dataclass(frozen=True)
 class LoaderState:
     """Where a loader is: the next batch is global batch `step` of `epoch`, both counted from 0."""
@@ -63,8 +78,12 @@ class Reading:
     ranks: int = 1
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.steps < 0 or not 0 <= self.rank < self.ranks:
-            raise UsageError(f"{self} cannot be read", hint="Give a positive batch size and a rank below ranks.")
+        check_whole("batch_size", self.batch_size, 1, hint="Give the rows of a batch over all ranks, such as 32.")
+        check_whole("seed", self.seed, hint="Give any whole number; each has another order of the rows.")
+        check_flag("training", self.training, hint="Give False for all rows once, in an order that is always the same.")
+        check_whole("steps", self.steps, 0, hint="Give the batches of an epoch at most, or 0 for all.")
+        check_whole("ranks", self.ranks, 1, hint="Give how many processes share each batch.")
+        check_whole("rank", self.rank, 0, self.ranks - 1, hint="Number the processes from 0 to ranks - 1.")
         if self.training and self.batch_size < self.ranks:
             raise UsageError(
                 f"a batch of {self.batch_size} rows cannot be shared by {self.ranks} workers",

@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from os import PathLike
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from engine.cgroups import usable_cores
 from engine.declare.datasets import Dataset, VolumeDelta
+from engine.errors import DataError, UsageError, hints_as_notes
+from engine.storage.find_place import place_at
 from engine.storage.urls import is_url
 from nodes.loaders import LoaderName, open_source
-from nodes.loaders.interface import Batch, LoaderState, Reading
+from nodes.loaders.interface import Batch, LoaderState, Reading, check_flag, check_whole
 from nodes.loaders.row_groups import FASTER, RowGroupSource
 from nodes.table.lease import hold_version
+from nodes.table.log import LOG
 from nodes.table.snapshot import local_folder, open_table
 
 if TYPE_CHECKING:
@@ -113,14 +117,32 @@ def load(
     whenever it is read, where its file has checksums (the loaders of tables). A table whose files must be decoded, as
     those that other programs write, is read several times slower: the logger `voxelflow.load` says so, and why.
 
-    Raises `DataError` or `UnsupportedTable` for data that cannot be read rightly, `UsageError` for a loader that
-    there is not, or that does not read this kind of dataset.
+    Raises `DataError` or `UnsupportedTable` for data that cannot be read rightly, `UsageError` for a value that a
+    parameter cannot have, or a loader that does not read this kind of dataset.
     """
-    dataset = data if isinstance(data, Dataset) else _newest(data)
-    reading = Reading(batch_size, seed=seed, training=training, rank=rank, ranks=ranks)
-    return LoadedVolumes(dataset, reading, loader=loader, cores=cores or usable_cores(), verify=verify)
+    with hints_as_notes():
+        reading = Reading(batch_size, seed=seed, training=training, rank=rank, ranks=ranks)
+        check_flag("verify", verify, hint="Give False to read volumes without comparing their checksums.")
+        if cores is None:
+            cores = usable_cores()
+        check_whole("cores", cores, 1, hint="Leave it out to use all that there are.")
+        if not isinstance(data, (Dataset, str, PathLike)):
+            raise UsageError(
+                f"data must be a dataset, a path or a URL, not of type {type(data).__name__}",
+                hint='Give a Delta table, or an output of a run (`run.outputs["table"]["out"]`).',
+                parameter="data",
+            )
+        dataset = data if isinstance(data, Dataset) else _newest(Path(data) if isinstance(data, PathLike) else data)
+        return LoadedVolumes(dataset, reading, loader=loader, cores=cores, verify=verify)
 
 
 def _newest(table: str | Path) -> VolumeDelta:
     uri = str(table) if is_url(table) else str(local_folder(table).absolute())
-    return open_table(uri).reference(uri)
+    try:
+        return open_table(uri).reference(uri)
+    except DataError as exc:
+        if type(exc) is not DataError or next((place := place_at(uri)).names(LOG), None) is not None:
+            raise
+        from nodes.loaders.no_table import no_table
+
+        raise no_table(place) from None

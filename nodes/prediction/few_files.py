@@ -229,7 +229,7 @@ def _ask(predictor: Predictor, card: ModelCard, files: Mapping[int, _Volume]) ->
 def _check(volume: _Volume, card: ModelCard) -> None:
     """Raise `DataError` for a volume whose header says that it does not fit the model."""
     form, _, _ = _volumes(volume, card).form(volume.name)
-    card.check_shape(form[0], str(volume.file))
+    card.check_shape(form[0], "is")
 
 
 def _reading(file: Path, dataset: str) -> Reading:
@@ -266,7 +266,7 @@ def _volumes(volume: _Volume, card: ModelCard) -> TransformedVolumes:
 def _volume(volume: _Volume, card: ModelCard) -> NDArray[np.float32]:
     """The volume as the model takes it, float32. Raises `DataError` when it cannot be read whole, or is not usable."""
     array, _ = _volumes(volume, card).read(volume.name, None)
-    card.check_shape(array.shape, str(volume.file))
+    card.check_shape(array.shape, "is")
     mask = finite_mask(VolumeSpec(shape=array.shape, dtype=array.dtype.name))
     if mask is not None:
         refuse_not_finite(array, mask.reshape(array.shape))

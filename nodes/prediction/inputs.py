@@ -60,11 +60,11 @@ class ModelCard:
         with self.file.open("rb") as source:
             return hashlib.file_digest(source, "sha256").hexdigest()
 
-    def check_shape(self, shape: Sequence[int], where: str) -> None:
-        """Raise `DataError` unless volumes of this shape fit the model."""
+    def check_shape(self, shape: Sequence[int], they_are: str) -> None:
+        """Raise `DataError` unless volumes of this shape fit the model. `they_are` begins the message: who has it."""
         if tuple(shape) != self.shape:
             raise DataError(
-                f"the volumes of {where} are {_times(shape)}, the model takes {_times(self.shape)}",
+                f"{they_are} {_times(shape)}, the model takes {_times(self.shape)}",
                 hint="Predict with a model that was trained on volumes of this shape.",
             )
 
@@ -141,7 +141,7 @@ class OpenedRows:
 def open_rows(data: Dataset, card: ModelCard, *, cores: int) -> Iterator[OpenedRows]:
     """Open a dataset for a model. Raises `DataError` when its volumes do not fit the model, or there are none."""
     with closing(open_source("npy" if isinstance(data, VolumeFiles) else "arrow", data, cores=cores)) as source:
-        card.check_shape(source.spec.shape, data.uri)
+        card.check_shape(source.spec.shape, f"the volumes of {data.uri} are")
         rows = source.rows.selected(data.selections if isinstance(data, VolumeDelta) else ())
         if not len(rows):
             raise DataError(f"{data.uri} has no volumes to predict", hint="Check the selection that it comes from.")

@@ -36,8 +36,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from engine.declare.context import TaskContext
 from engine.errors import DataError
 from engine.storage.files import flush, size_problem, write_whole
@@ -46,8 +44,8 @@ from engine.storage.place import NewFile, Place
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableFile, describe_file
-from nodes.volume_file.id_bounds import OTHER_FILE, WRONG_ENDS, id_bounds, other_rows, read_ends
-from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite, rewritten_name
+from nodes.volume_file.id_bounds import OTHER_FILE, WRONG_ENDS, footer_ends, id_bounds, other_content, other_rows
+from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite, rewritten_name, stored_ends
 
 Ranges = tuple[tuple[int, int], ...]
 """Rows of a file: half-open ranges, sorted."""
@@ -57,17 +55,20 @@ _SOURCES = "sources-"
 
 
 def _source(folder: Path, file: TableFile, rows: Ranges) -> RowSource:
-    """Rows of a file. Another file of the same size would be copied without a word, and its rows be there twice."""
+    """Rows of a file. Another file of the same size would be copied without a word, and its rows be there twice.
+
+    Its ids and labels are read only where its footer does not say that they are the log's.
+    """
     source = RowSource(folder / file.path, file.bytes, rows)
-    said = file.id_min, file.id_max
-    if problem := other_rows(id_bounds(read_metadata(source.path, source.bytes)), said):
-        with pq.ParquetFile(source.path, page_checksum_verification=True) as opened:
-            if not other_rows(read_ends(opened).ids, said):
-                raise DataError(
-                    f"{source.path} is damaged: {WRONG_ENDS}",
-                    hint="`voxelflow verify` of the table lists all damage and says what to do.",
-                )
-        raise DataError(f"{source.path} {problem}", hint=OTHER_FILE)
+    by_footer = footer_ends(metadata := read_metadata(source.path, source.bytes))
+    if by_footer is None or other_content(by_footer, file):
+        if problem := other_content(stored_ends(source.path), file):
+            raise DataError(f"{source.path} {problem}", hint=OTHER_FILE)
+        if other_rows(id_bounds(metadata), (file.id_min, file.id_max)):
+            raise DataError(
+                f"{source.path} is damaged: {WRONG_ENDS}",
+                hint="`voxelflow verify` of the table lists all damage and says what to do.",
+            )
     return source
 
 

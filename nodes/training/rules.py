@@ -241,6 +241,19 @@ class LabelIsNoClass(Rule):
     title = "a label that is no class number"
 
 
+class LabelsDoNotFit(Rule):
+    """A classification numbers its classes 0, 1, ... and leaves no number out: labels 1 and 2, or ages, are no such
+    numbers. The training would stop at once.
+
+    What to do: number the classes from 0, or give them names in the label table; set `classes` where some classes have
+    no volume yet. To learn numbers such as an age, set `task` to regression.
+    """
+
+    code = "VF525"
+    severity = "error"
+    title = "labels that do not number the classes"
+
+
 class OneLabelOnly(Rule):
     """All labelled volumes have the same label, so a classifier has nothing to learn. The training would stop at once.
 

@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from engine.errors import UnsupportedTable
 from nodes.volume_file.fatal_footer import refuse_fatal
+from nodes.volume_file.footer import is_creator
 from nodes.volume_file.id_bounds import WRONG_ENDS, Described, id_bounds, other_content, read_ends
 from nodes.volume_file.join import is_of_known_writer
+from nodes.volume_file.layout import has_spec, spec_of
 from nodes.volume_file.pages import ChunkCheck, VolumePages
 from nodes.volume_file.stored_chunks import stored_chunks, stored_footer
 
@@ -61,12 +64,29 @@ def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, said: Describe
         there = read_ends(parquet)
         if said is not None and (problem := other_content(there, said)):
             return _all_lost(rows, f"it {problem}")
-        # No row is lost by that; who asks for some ids is led astray.
-        return found if id_bounds(metadata) in (None, there.ids) else replace(found, problems=(WRONG_ENDS,))
+        # No row is lost by these; who asks for some ids is led astray.
+        wrong_ends = "" if id_bounds(metadata) in (None, there.ids) else WRONG_ENDS
+        return replace(found, problems=tuple(filter(None, (wrong_ends, spec_problem(parquet)))))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise
         return _all_lost(rows, f"its footer cannot be read ({str(exc).splitlines()[0].rstrip('.')})")
+
+
+def spec_problem(parquet: pq.ParquetFile) -> str:
+    """What is wrong with what a file of volumes that Voxelflow wrote says of these, or ""."""
+    if not is_creator(parquet.metadata.created_by) or "volume" not in parquet.schema_arrow.names:
+        return ""
+    # It is there twice: for all readers, and within the Arrow schema, from which pyarrow takes it.
+    said = []
+    for metadata in (parquet.metadata.metadata, parquet.schema_arrow.metadata):
+        try:
+            said.append(spec_of(metadata, "it"))
+        except (UnsupportedTable, UnicodeDecodeError) as exc:
+            if isinstance(exc, UnsupportedTable) and has_spec(metadata) and exc.__cause__ is None:
+                return ""  # a newer layout
+            return "its metadata does not say the shape and dtype of its volumes"
+    return "" if said[0] == said[1] else "its metadata says two things of its volumes"
 
 
 def _all_lost(rows: int, problem: str) -> FileCheck:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from nodes.volume_file.join import is_of_known_writer
 
 WRONG_ENDS = "its footer says wrongly between which ends its ids are"
+_NUMBERS = ("INT32", "INT64", "FLOAT", "DOUBLE")
+"""Parquet's types whose statistics pyarrow reads as numbers."""
 _CUT_SHORT = "\ufffd\U0010ffff"
 """One of them stands behind a greatest id that Spark has cut short; the first is less than some characters are."""
 
@@ -50,15 +52,40 @@ def id_bounds(metadata: pq.FileMetaData) -> tuple[str, str] | None:
     """The least and the greatest id of a file's rows by its footer; None where that is not known for sure."""
     if not is_of_known_writer(metadata) or not metadata.num_rows:
         return None
-    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    if "id" not in paths:
-        return None
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    found = [group.column(paths.index("id")).statistics for group in groups if group.num_rows]
-    if any(each is None or not each.has_min_max for each in found):
+    found = [chunk.statistics for chunk in column_chunks(metadata, "id")]
+    if not found or any(each is None or not each.has_min_max for each in found):
         return None
     ends = [end for each in found for end in (each.min, each.max)]
     return (min(ends), max(ends)) if all(isinstance(end, str) for end in ends) else None
+
+
+def footer_ends(metadata: pq.FileMetaData) -> Ends | None:
+    """The ends of a file's rows by its footer, which counts NaN as a number; None where they are not known for sure."""
+    if (ids := id_bounds(metadata)) is None:
+        return None
+    labels, labelled = list[tuple[Any, Any]](), 0
+    for chunk in column_chunks(metadata, "label"):
+        found = number_statistics(chunk)
+        if found is None or not found.has_null_count:
+            return None
+        if there := chunk.num_values - found.null_count:
+            if not found.has_min_max:
+                return None  # all of them are NaN, or nobody says
+            labels.append((found.min, found.max))
+            labelled += there
+    return Ends(ids, _outer(labels), labelled, labelled)
+
+
+def number_statistics(chunk: pq.ColumnChunkMetaData) -> pq.Statistics | None:
+    """What a footer says of a column of numbers; None where it says nothing, or it is of others, as float16 is."""
+    return chunk.statistics if chunk.physical_type in _NUMBERS else None
+
+
+def column_chunks(metadata: pq.FileMetaData, name: str) -> list[pq.ColumnChunkMetaData]:
+    """The column's chunks in the row groups that have rows."""
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    groups = map(metadata.row_group, range(metadata.num_row_groups) if name in paths else ())
+    return [group.column(paths.index(name)) for group in groups if group.num_rows]
 
 
 def ends_of(ids: pa.ChunkedArray | pa.Array, labels: pa.ChunkedArray | pa.Array | None) -> Ends:
@@ -76,7 +103,9 @@ def ends_of(ids: pa.ChunkedArray | pa.Array, labels: pa.ChunkedArray | pa.Array 
 
 
 def read_ends(file: pq.ParquetFile) -> Ends:
-    """The same by reading all ids and labels."""
+    """The same by reading all ids and labels. Raises `OSError` and `pyarrow.ArrowException`."""
+    if "id" not in file.schema_arrow.names:
+        raise pa.ArrowInvalid("it has no column id")
     wanted = [name for name in ("id", "label") if name in file.schema_arrow.names]
     found = [
         ends_of(batch["id"], batch["label"] if "label" in wanted else None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_ROWS = 64
-_SHAPE = "voxelflow.shape"
+_FORMAT, _SHAPE, _DTYPE = "voxelflow.format", "voxelflow.shape", "voxelflow.dtype"
 
 
 def schema(spec: VolumeSpec, columns: Iterable[pa.Field] = ()) -> pa.Schema:
@@ -43,9 +43,9 @@ def schema(spec: VolumeSpec, columns: Iterable[pa.Field] = ()) -> pa.Schema:
 def properties(spec: VolumeSpec) -> dict[str, str]:
     """The spec as schema metadata or Delta table properties."""
     out = {
-        "voxelflow.format": str(FORMAT_VERSION),
+        _FORMAT: str(FORMAT_VERSION),
         _SHAPE: json.dumps(list(spec.shape)),
-        "voxelflow.dtype": spec.dtype,
+        _DTYPE: spec.dtype,
         "voxelflow.classes": json.dumps(list(spec.classes), ensure_ascii=False),
     }
     if spec.transforms:
@@ -57,6 +57,11 @@ def properties(spec: VolumeSpec) -> dict[str, str]:
 def has_spec(metadata: Mapping[Any, Any] | None) -> bool:
     """Whether schema metadata or table properties say that there are volumes in this layout."""
     return any(_text(key) == _SHAPE for key in metadata or {})
+
+
+def names_volumes(metadata: Mapping[Any, Any] | None) -> bool:
+    """Whether schema metadata or table properties say anything of volumes, as they still do with one key damaged."""
+    return any(_text(key) in (_FORMAT, _SHAPE, _DTYPE) for key in metadata or {})
 
 
 def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
@@ -71,21 +76,20 @@ def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
             hint="Make it with NumpyToParquet, set voxelflow.shape and voxelflow.dtype, or convert it with"
             " ConvertTable.",
         )
-    if int(values.get("voxelflow.format", FORMAT_VERSION)) > FORMAT_VERSION:
-        raise UnsupportedTable(
-            f"{where} has volume layout {values['voxelflow.format']}, newer than this Voxelflow reads"
-            f" ({FORMAT_VERSION})",
-            hint="Update Voxelflow.",
-        )
     try:
-        return VolumeSpec(
-            shape=tuple(json.loads(values[_SHAPE])),
-            dtype=values["voxelflow.dtype"],
-            classes=tuple(json.loads(values.get("voxelflow.classes", "[]"))),
-            transforms=tuple(json.loads(values.get("voxelflow.transforms", "[]"))),
-        )
+        if (layout := int(values.get(_FORMAT, FORMAT_VERSION))) <= FORMAT_VERSION:
+            return VolumeSpec(
+                shape=tuple(json.loads(values[_SHAPE])),
+                dtype=values[_DTYPE],
+                classes=tuple(json.loads(values.get("voxelflow.classes", "[]"))),
+                transforms=tuple(json.loads(values.get("voxelflow.transforms", "[]"))),
+            )
     except (ValueError, KeyError, TypeError) as exc:
         raise UnsupportedTable(f"{where} has broken volume metadata: {exc}", hint="Make the file again.") from exc
+    raise UnsupportedTable(
+        f"{where} has volume layout {layout}, newer than this Voxelflow reads ({FORMAT_VERSION})",
+        hint="Update Voxelflow.",
+    )
 
 
 def _text(value: Any) -> str:

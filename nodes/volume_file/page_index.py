@@ -143,12 +143,13 @@ def read_page(path: str, index: PageIndex, row: int, volume_bytes: int) -> NDArr
     data = np.empty(head + volume_bytes, np.uint8)
     with open(path, "rb", buffering=0) as source:
         count = os.preadv(source.fileno(), [data.data], int(index.offsets[row]) - head)
-    heads, volume = data[np.newaxis, :head], data[head:]
-    whole = count == len(data) and (
-        bool(own.are_heads(heads)[0]) and own.checksum(volume.data) == own.checksums(heads)[0]
-        if alone
-        else int.from_bytes(data[:LENGTH].tobytes(), "little") == volume_bytes
-    )
+    start, volume = data[:head].tobytes(), data[head:]
+    if count != len(data):
+        return None
+    if alone:
+        whole = own.checksum(volume.data) == own.checksum_in(start)
+    else:
+        whole = int.from_bytes(start, "little") == volume_bytes
     return volume if whole else None
 
 

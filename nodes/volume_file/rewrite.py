@@ -27,6 +27,7 @@ from engine.storage.io_errors import NO_SPACE_TO_WRITE, naming
 from engine.storage.page_cache import will_read
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import read_footer, sign_footer
+from nodes.volume_file.id_bounds import Ends, read_ends
 from nodes.volume_file.join import can_join, is_of_known_writer, join, template
 from nodes.volume_file.layout import ROW_GROUP_ROWS, schema, spec_of, writer_options
 
@@ -246,6 +247,15 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
         refuse_fatal(file.metadata, footer, statistics=is_of_known_writer(file.metadata))
         return file.metadata
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
+        raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
+
+
+def stored_ends(path: Path) -> Ends:
+    """The ends of all ids and labels in a file, by reading them. Raises `DataError` when that cannot be done."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return read_ends(file)
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:
         raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
 
 

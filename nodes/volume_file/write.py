@@ -64,7 +64,9 @@ class PlainFile:
         self._pages, self._group_rows = VolumePages(volume_bytes), group_rows
         self._buffer_rows = buffer_rows(volume_bytes, group_rows)
         self._buffer = _aligned(self._buffer_rows * self._pages.stride, self._pages.head_bytes)
-        self._buffer.reshape(self._buffer_rows, -1)[:, : self._pages.head_bytes] = self._pages.head
+        rows = self._buffer.reshape(self._buffer_rows, -1)
+        rows[:, : self._pages.head_bytes] = self._pages.head
+        self._volumes: list[NDArray[np.uint8]] = list(rows[:, self._pages.head_bytes :])
         self._out: int | None = None
         self._end = self._flushing = 0
         self._groups: list[tuple[int, list[Chunk]]] = []
@@ -81,8 +83,7 @@ class PlainFile:
 
     def buffer(self) -> NDArray[np.uint8]:
         """Where the next volume goes; its bytes count once `keep` is called."""
-        first = self._buffered * self._pages.stride + self._pages.head_bytes
-        return self._buffer[first : first + self._pages.volume_bytes]
+        return self._volumes[self._buffered]
 
     def keep(self, volume_id: str, label: float | None, values: Sequence[Any] = ()) -> bool:
         """Take the volume in `buffer()` as the next row; True when a row group is full. Raises `OSError`.
@@ -103,7 +104,7 @@ class PlainFile:
 
     def _seal(self) -> None:
         """Put the checksum of the volume in `buffer()` in front of it."""
-        encoded = self._pages.encoded(self._pages.checksum(self.buffer().data))
+        encoded = self._pages.encoded(self._pages.checksum(self._volumes[self._buffered].data))
         at = self._buffered * self._pages.stride + self._pages.checksum_at
         self._buffer.data[at : at + len(encoded)] = encoded
 

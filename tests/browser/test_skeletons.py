@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
+from browser import Troubles
+from building import box as node
+from building import pipeline
 from canvas_page import box, eventually
 from playwright.sync_api import Locator, Page, Route, expect
+from recorded_runs import Did, record
+from runs_page import RunsPage
 from studio import StudioServer
 from studio_page import StudioPage
+
+from engine.declare.datasets import VolumeDelta, VolumeSpec
+from engine.store.runs import RunStore
 
 SHARED_STUDIO = True
 _SCRIPT = re.compile(r"/index-[^/]*\.js$")
@@ -145,3 +153,23 @@ def test_what_a_run_made_takes_its_place_before_its_pictures_come(
     # What is beside the tabs takes no more height than they do, as in the editor's dialog: the panel begins below them.
     head, tabs = box(panel.locator(".look-head")), box(panel.locator(".look-head .tabs"))
     assert head["height"] == pytest.approx(tabs["height"] + 1, abs=0.5)
+
+
+def test_a_result_that_is_gone_takes_no_more_room_than_what_says_so(
+    page: Page, studio: StudioServer, troubles: Troubles
+) -> None:
+    troubles.allow(r"status of 422")
+    spec = VolumeSpec(shape=(8, 8, 4, 2), dtype="float32")
+    table = VolumeDelta(uri=str(studio.home / "cleaned"), spec=spec, count=100, bytes=1, version=1, data_version=1)
+    run, document = "20260101-120000-abcdef", pipeline(node("t", "Make", title="Table"), name="cleaned")
+    with closing(RunStore(studio.workspace)) as store:
+        record(store, run, document, "done", {"t": Did("done", end=9, outputs={"out": table})}, began=1.7e9, took=9)
+    with held(page, re.compile(r"/voxelflow/view/")):
+        RunsPage(page).open(run)
+        panel = page.locator("[class*=st-key-datasets-]")
+        outline = panel.get_by_role("status", name="Loading")
+        expect(outline).to_be_visible()
+        assert box(outline)["height"] > 300
+    alert = panel.get_by_role("alert")
+    expect(alert).to_be_visible()
+    same(alert, {side: place(panel)[side] for side in ("x", "y", "width", "height")})

@@ -104,6 +104,15 @@ def test_label_tables_are_looked_into_before_the_run(tmp_path: Path) -> None:
     assert (problems, out.labelled) == ([], 3)
 
 
+def test_which_of_several_columns_are_the_labels_is_said(tmp_path: Path) -> None:
+    make_volumes(tmp_path, ["a.npy", "b.npy"])
+    (tmp_path / "labels.csv").write_text("file,class,label\na.npy,salt,0\nb.npy,fault,1\n")
+    messages: list[str] = []
+    assert look_at(tmp_path, messages=messages)[1] == [("VF428", "label_column")]
+    assert messages == ["labels.csv: the labels are those of the column label, not of class"]
+    assert "VF428" not in dict(look_at(tmp_path, label_column="class")[1])
+
+
 def test_rows_that_name_no_file_and_several_labels_in_one_are_named(tmp_path: Path) -> None:
     make_volumes(tmp_path, ["a.npy", "b.npy"])
     write_labels(tmp_path / "labels.csv", [("a", "grey;left"), ("b", "white")])

@@ -240,6 +240,23 @@ def test_a_label_that_is_nan_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "statistics"),
+    [(pa.float32(), True), (pa.float32(), ["id"]), (pa.float16(), True), (pa.int8(), True)],
+    ids=["float32", "nothing said of labels", "float16", "int8"],
+)
+def test_the_rows_are_known_where_a_footer_says_nothing_of_its_labels(
+    tmp_path: Path, kind: pa.DataType, statistics: bool | list[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    cells = {"id": ["a", "b", "c"], "volume": [bytes(8)] * 3, "label": pa.array([0.0, None, 3.0]).cast(kind)}
+    pq.write_table(pa.table(cells), tmp_path / "in" / "a.parquet", write_statistics=statistics)
+    found = looked_at(parquet_folder, tmp_path / "look", folder=str(tmp_path / "in"), shape=(8,), dtype="uint8")
+    said = found.inputs["made"]
+    is_said = statistics is True and kind != pa.float16()
+    assert (said.count, said.labelled, said.labels) == (3, *((2, (0.0, 3.0)) if is_said else (None, ())))
+
+
+@pytest.mark.parametrize(
     ("kind", "odd"),
     [(pa.int64(), 2**24 + 1), (pa.int64(), 2**53 + 1), (pa.uint32(), 2**24 + 1), (pa.int32(), 2**24 + 1)],
     ids=str,

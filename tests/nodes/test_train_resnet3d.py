@@ -132,6 +132,49 @@ def test_nothing_to_say_while_nothing_is_known() -> None:
     assert look({"data": Preview(kind="VolumeDelta")}) == (Preview(kind="TrainedModel"), [])
 
 
+def labels(*found: float, **update: Any) -> Preview:
+    return but(labels=found, labels_complete=True, **update)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "params"),
+    [
+        ({"data": labels(1.0, 2.0)}, {}),
+        ({"data": labels(0.0, 2.0)}, {}),
+        ({"data": labels(*map(float, range(20, 40)))}, {}),
+        ({"data": labels(0.0, 1.0, 5.0)}, {"classes": 3}),
+        ({"data": labels(0.0, 1.0, 2.0, spec=NAMED)}, {"classes": 2}),
+        # Whatever a part of a table holds, and whatever the validation adds.
+        ({"data": labels(1.0, 2.0, selected=500)}, {}),
+        ({"data": labels(1.0, 2.0), "validation": labels(0.0, 2.0, 3.0)}, {"classes": 1}),
+        ({"data": labels(1.0, 2.0), "validation": labels(1.0, 2.0)}, {}),
+    ],
+)
+def test_labels_that_do_not_number_the_classes_are_an_error(inputs: dict[str, Preview], params: dict[str, Any]) -> None:
+    where = "classes" if params else "data"
+    assert look(inputs, **params)[1] == [("VF525", "error", where)]
+    assert "VF525" not in [code for code, *_ in look(inputs, **params, task="regression")[1]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "params"),
+    [
+        ({"data": labels(0.0, 1.0)}, {}),
+        ({"data": labels(0.0, 1.0, 2.0)}, {"classes": 5}),
+        ({"data": labels(1.0, 2.0)}, {"classes": 3}),
+        ({"data": but(labels=(1.0, 2.0))}, {}),
+        ({"data": labels(1.0, 2.0, spec=classes("a", "b", "c"))}, {}),
+        ({"data": labels(*map(float, range(20)))}, {}),
+        # A part of the table may hold 0 and 1 alone; the validation may have what is missing.
+        ({"data": labels(0.0, 1.0, 5.0, selected=500)}, {}),
+        ({"data": labels(0.0, 2.0), "validation": labels(1.0, 2.0)}, {}),
+        ({"data": labels(0.0, 2.0), "validation": TABLE}, {}),
+    ],
+)
+def test_labels_that_may_number_the_classes_are_no_matter(inputs: dict[str, Preview], params: dict[str, Any]) -> None:
+    assert look(inputs, **params)[1] == []
+
+
 @pytest.mark.parametrize(
     ("inputs", "params", "expected"),
     [

@@ -30,12 +30,13 @@ COLOUR_RULES = ("color-contrast", "link-in-text-block")
 """Those of axe-core's rules whose findings differ between two themes of one page."""
 _LOOKS = 5
 _FIND = """async ([exceptions, rules]) => {
-    // A colour that is on its way to that of another theme is neither.
-    const passing = document.getAnimations().filter((each) => each instanceof CSSTransition);
-    await Promise.race([
-        Promise.allSettled(passing.map((each) => each.finished)),
-        new Promise((resolve) => setTimeout(resolve, 2000)),
-    ]);
+    // A colour on its way to that of another theme is neither. One transition's end may begin others.
+    const passing = () => document.getAnimations().filter((each) => each instanceof CSSTransition);
+    const until = performance.now() + 2000;
+    for (let found = passing(); found.length && performance.now() < until; found = passing()) {
+        found.forEach((each) => each.finish());
+        await new Promise(requestAnimationFrame);
+    }
     let worked = false;
     const watch = new MutationObserver(() => { worked = true; });
     const app = document.querySelector('[data-testid=stApp]');

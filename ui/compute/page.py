@@ -16,7 +16,7 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import UsageError
-from engine.profiles import Listed, default_profile, list_profiles, profiles_file, unreadable
+from engine.profiles import Listed, Profile, default_profile, list_profiles, profiles_file, unreadable
 from engine.profiles.edit import Written, delete_profile, read_written, save_profile, set_default
 from engine.profiles.find import READY
 from engine.text import duration, hourly, number, plural, size
@@ -149,7 +149,7 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
             st.html(notice("info", note))
     wrong = st.session_state.pop(_WRONG, {})
     form = draw_form(start, name, item.profile if item else None, wrong)
-    pressed = _buttons(name, form, start, ready, default, usable=item is not None and item.profile is not None)
+    pressed = _buttons(name, form, start, ready, default, item.profile if item is not None else None)
     refused = st.empty()
     try:
         if pressed == "save":
@@ -176,7 +176,7 @@ def _edit(name: str | None, item: Listed | None, names: Sequence[str], default: 
 
 
 def _buttons(
-    name: str | None, form: Form, start: Form, ready: Mapping[str, Any] | None, default: str, *, usable: bool
+    name: str | None, form: Form, start: Form, ready: Mapping[str, Any] | None, default: str, profile: Profile | None
 ) -> str | None:
     out = None
     changed = form != start or name is None
@@ -187,11 +187,13 @@ def _buttons(
             if st.button("Cancel", key="compute_cancel"):
                 _open(default)
             return out
-        if st.button(
+        # Pipelines run on Databricks as jobs, never from here: a choice of it would fail each run.
+        on_databricks = profile is not None and profile.on_databricks
+        if not on_databricks and st.button(
             "Use by default",
             key="compute_default",
             icon=":material/check_circle:",
-            disabled=name == default or not usable or changed,
+            disabled=name == default or profile is None or changed,
             help="New tabs of the editor, and `voxelflow run` without --profile, run here.",
         ):
             out = "default"

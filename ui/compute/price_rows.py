@@ -40,7 +40,7 @@ _TITLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PriceRow:
-    """A machine of the table; `origin` is `shipped`, `own` (a row of the workspace) or `measured` (of no table, but
+    """A machine of the table; `origin` is `built in`, `own` (a row of the workspace) or `measured` (of no table, but
     with a benchmark); `rate` are volumes a second of its fastest training, where it was measured."""
 
     machine: Machine
@@ -49,7 +49,7 @@ class PriceRow:
 
     @property
     def comes_from(self) -> str:
-        """`shipped`, `own`, `measured`, `shipped, measured`."""
+        """`built in`, `own`, `measured`, `built in, measured`."""
         return self.origin if self.rate is None or self.origin == "measured" else f"{self.origin}, measured"
 
 
@@ -62,7 +62,7 @@ def price_rows(table: MachineTable, measured: Mapping[str, Point]) -> list[Price
     for machine in table.machines:
         point = measured.get(machine.key.casefold())
         taken.add(id(point))
-        origin = "shipped" if machine.origin == "shipped" else "own"
+        origin = "built in" if machine.origin == "shipped" else "own"
         rows.append(PriceRow(machine, origin, None if point is None else point.row.samples_per_s))
     others = {id(point): point for point in measured.values() if id(point) not in taken}
     rows += [PriceRow(_machine_of(point), "measured", point.row.samples_per_s) for point in others.values()]
@@ -99,7 +99,8 @@ def _has(row: PriceRow, words: Sequence[str]) -> bool:
 
 
 def frame_of(rows: Sequence[PriceRow]) -> Any:
-    """The table as Pandas styles it: prices are shown with their currency, and a click on the header sorts by them."""
+    """The table as Pandas styles it: figures with separators, prices with their currency; a click on the header sorts
+    by what they are."""
     import pandas as pd
 
     machines = [row.machine for row in rows]
@@ -120,7 +121,8 @@ def frame_of(rows: Sequence[PriceRow]) -> Any:
         columns["rate"] = [None if row.rate is None else float(f"{row.rate:.3g}") for row in rows]
     frame = pd.DataFrame(columns)
     frame["price"] = frame["price"].astype(float)
-    styled = frame.style
+    figures = [name for name in ("cores", "memory", "disk", "network", "rate") if name in columns]
+    styled = frame.style.format(number, subset=figures, na_rep="")
     for currency in {m.currency for m in machines}:
         these = [at for at, m in enumerate(machines) if m.currency == currency]
         styled = styled.format(partial(hourly, currency=currency, an_hour=""), subset=(these, ["price"]), na_rep="")
@@ -162,11 +164,11 @@ def read_sent(name: str, data: bytes) -> list[Machine]:
 
 
 def sent_in_words(new: Sequence[Machine], table: MachineTable) -> str:
-    """`3 machines: 1 new, 1 instead of an own row, 1 before a shipped one`."""
+    """`3 machines: 1 new, 1 instead of an own row, 1 instead of a built-in row`."""
     known = {m.key.casefold(): m.origin for m in table.machines}
     origins = [known.get(m.key.casefold()) for m in new]
     shipped = origins.count("shipped")
-    counts = {"new": origins.count(None), "instead of an own row": 0, "before a shipped one": shipped}
+    counts = {"new": origins.count(None), "instead of an own row": 0, "instead of a built-in row": shipped}
     counts["instead of an own row"] = len(new) - counts["new"] - shipped
     return f"{plural(len(new), 'machines')}: " + ", ".join(
         f"{count:,} {what}" for what, count in counts.items() if count

@@ -37,9 +37,9 @@ from ui.studio_context import studio
 
 _TABLE, _KEYS, _SELECTED = "prices_table", "prices_shown", "prices_selected"
 _NOTE, _ROUND, _PENDING, _OWN = "prices_note", "prices_round", "prices_pending", "prices_own"
+_FROM = "built in: comes with Voxelflow, read from the source on that day; own: machines.csv; measured: voxelflow bench"
 _ROW_HEIGHT, _TALLEST = 34, 11
 _LISTED = 10
-_LINK = "color: inherit; text-decoration: underline"
 _KEPT = 4
 
 
@@ -131,20 +131,16 @@ def _chosen(found: Sequence[PriceRow]) -> PriceRow | None:
         column_config={
             "machine": config.TextColumn("Machine", width=185),
             "place": config.TextColumn("Provider, region", width=135),
-            "cores": config.NumberColumn("Cores", width=60, alignment="left"),
-            "memory": config.NumberColumn("GiB", width=65, alignment="left", help="Memory", format="%.4g"),
+            "cores": config.NumberColumn("Cores", width=60),
+            "memory": config.NumberColumn("GiB", width=65, help="Memory"),
             "gpus": config.TextColumn("GPUs", width=145),
-            "disk": config.NumberColumn(
-                "Disk MB/s", width=80, alignment="left", format="%.4g", help="At most, all day"
-            ),
-            "network": config.NumberColumn(
-                "Net MB/s", width=80, alignment="left", format="%.4g", help="At most, all day"
-            ),
-            "price": config.NumberColumn("An hour", width=95, alignment="left"),
+            "disk": config.NumberColumn("Disk MB/s", width=80, help="At most, all day"),
+            "network": config.NumberColumn("Net MB/s", width=80, help="At most, all day"),
+            "price": config.NumberColumn("An hour", width=95),
             "date": config.TextColumn("As of", width=90),
             "source": config.LinkColumn("Source", width=150, display_text=r"https?://(?:www\.)?([^/?#]+(?:/[^/?#]+)?)"),
-            "from": config.TextColumn("From", width=75, help="shipped; own: machines.csv; measured: voxelflow bench"),
-            "rate": config.NumberColumn("Volumes/s", width=80, alignment="left", help="Of its fastest training"),
+            "from": config.TextColumn("From", width=75, help=_FROM),
+            "rate": config.NumberColumn("Volumes/s", width=80, help="Of its fastest training"),
         },
         row_height=_ROW_HEIGHT,
         height="content" if len(found) <= _TALLEST else (_TALLEST + 1) * _ROW_HEIGHT,
@@ -186,7 +182,7 @@ def _one(row: PriceRow, known: MachineTable) -> None:
             if row.origin == "own":
                 with st.popover("Take out", key="prices_out"):
                     st.html(
-                        tag("p", "Take the row out of machines.csv? A shipped one counts again, where there is one.")
+                        tag("p", "Take the row out of machines.csv? The built-in price counts again, if there is one.")
                     )
                     if st.button("Take out", key="prices_out_sure", icon=":material/delete:"):
                         remove_machine(machine.key, workspace)
@@ -214,7 +210,7 @@ def _sources(source: str) -> Html:
     """The text with its addresses as links, in short."""
     links = set(links_of(source))
     parts = [
-        tag("a", text(short_source(part)), href=part, target="_blank", rel="noopener", style=_LINK)
+        tag("a", text(short_source(part)), href=part, target="_blank", rel="noopener", class_="vf-link")
         if part in links
         else text(part)
         for part in source.split()
@@ -230,7 +226,7 @@ def _own_form(row: PriceRow) -> tuple[float | None, float | None, str, str, str,
         price = _amount("Your price an hour", machine.price_per_hour, f"{key}_price")
         spot = _amount("Spot price an hour", machine.spot_per_hour, f"{key}_spot")
         currency = st.text_input("Currency", machine.currency, key=f"{key}_currency", width=90)
-        # What is typed over a shipped price is of today.
+        # What is typed over a built-in price is of today.
         as_of = machine.date if own else datetime.date.today().isoformat()
         date = st.text_input("As of", as_of, placeholder="2026-06-18", key=f"{key}_date", width=130)
         source = st.text_input("Source", machine.source if own else "", key=f"{key}_source", width=240)
@@ -263,7 +259,7 @@ def _import(known: MachineTable) -> None:
     workspace = studio().workspace
     into = text(machines_file(workspace), "vf-mono")
     columns = f" The first line names the columns: name, and any of {', '.join(c for c in COLUMNS if c != 'name')}."
-    st.html(tag("p", "Its rows go into ", into, ", before the shipped ones.", columns, class_="vf-muted"))
+    st.html(tag("p", "Its rows go into ", into, " and count instead of built-in ones.", columns, class_="vf-muted"))
     sent = st.file_uploader(
         "CSV file of machines",
         type="csv",

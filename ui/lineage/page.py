@@ -14,7 +14,7 @@ from engine.declare.dataset_type import details_of
 from engine.history.details import short_id
 from engine.lineage import REGISTERED, RESULTS, Item, Lineage, Origin, State, read_lineage
 from engine.text import moment, number, plural, safe
-from engine.wording import MOST_FIGURES, details_text
+from engine.wording import MOST_FIGURES, details_text, figure_name
 from ui.build.page import documents_of
 from ui.lineage import drawing
 from ui.lineage.drawing import MARKS, Kind, kind_of, kinds_of
@@ -387,18 +387,7 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
         st.html(notice("warning", text(f"Its pipeline's next run would make it again: {reason}.")))
     elif state == "removed":
         st.html(notice("info", "Its files were freed.", "A run makes them again where something needs them."))
-    rows = [("location", item.place)] if item.place else []
-    if item.dataset is not None and (figures := details_text(details_of(item.dataset), MOST_FIGURES)):
-        rows.append(("figures", figures))
-    if item.origins:
-        origin = item.origins[-1]
-        rows.append(("made by", made_by(origin)))
-        rows.append(("made", moment(item.created)))
-    if item.pipelines:
-        rows.append(("used by", ", ".join(item.pipelines)))
-    if item.kind == REGISTERED and item.dataset is not None:
-        rows.append(("load it as", f"models:/{_registered_name(item)}"))
-    items = [part for name, value in rows for part in (tag("dt", name), tag("dd", text(value)))]
+    items = [part for name, value in facts_of(item) for part in (tag("dt", name), tag("dd", text(value)))]
     st.html(tag("dl", *items, class_="vf-advice", aria_label="Facts"))
     with st.container(horizontal=True, vertical_alignment="center", key="lineage_actions"):
         for run_id in list(dict.fromkeys(o.run_id for o in reversed(item.origins) if o.run_id))[:5]:
@@ -410,9 +399,27 @@ def _item(whole: Lineage, key: str, judged: Judged, kinds: Mapping[str, Kind]) -
                 draw_look(view, item.title, key=f"lineage-look-{key}")
     left, right = st.columns(2, gap="medium")
     with left:
-        _neighbours("Made from", ":material/arrow_back:", whole, whole.sources[key], kinds)
+        nothing = "Nothing else went into it." if item.origins else "Nothing: no pipeline made it."
+        _neighbours("Made from", nothing, ":material/arrow_back:", whole, whole.sources[key], kinds)
     with right:
-        _neighbours("Made of it", ":material/arrow_forward:", whole, whole.targets[key], kinds)
+        nothing = "Nothing uses it yet."
+        _neighbours("Used by", nothing, ":material/arrow_forward:", whole, whole.targets[key], kinds)
+
+
+def facts_of(item: Item) -> list[tuple[str, str]]:
+    """What is known of an item, with names: where it lies, its figures, what made it, which pipelines have it."""
+    rows = [("location", item.place)] if item.place else []
+    if item.dataset is not None and (figures := details_text(details_of(item.dataset), MOST_FIGURES, figure_name)):
+        rows.append(("figures", figures))
+    if item.origins:
+        origin = item.origins[-1]
+        rows.append(("made by", made_by(origin)))
+        rows.append(("made", moment(item.created)))
+    if item.pipelines:
+        rows.append(("pipelines", ", ".join(item.pipelines)))
+    if item.kind == REGISTERED and item.dataset is not None:
+        rows.append(("load it as", f"models:/{_registered_name(item)}"))
+    return rows
 
 
 def made_by(origin: Origin) -> str:
@@ -427,10 +434,13 @@ def _registered_name(item: Item) -> str:
     return f"{figures.get('name', '')}/{figures.get('version', '')}"
 
 
-def _neighbours(title: str, icon: str, whole: Lineage, keys: tuple[str, ...], kinds: Mapping[str, Kind]) -> None:
+def _neighbours(
+    title: str, nothing: str, icon: str, whole: Lineage, keys: tuple[str, ...], kinds: Mapping[str, Kind]
+) -> None:
+    """Draw the items of one side as buttons; `nothing` is said where there are none."""
     st.html(heading(title))
     if not keys:
-        st.html(tag("p", "Nothing that is known.", class_="vf-muted"))
+        st.html(tag("p", nothing, class_="vf-muted"))
     for key in keys[:20]:
         item = whole.items[key]
         name = f"{plain(item.title, 60)} · {plain(kind_of(item, kinds).title)}"

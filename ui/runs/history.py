@@ -40,6 +40,21 @@ _LIVE_S, _IDLE_S = 2.0, 10.0
 _TABLE, _OPEN, _SELECTED, _SHOWN = "runs_table", "runs_open", "runs_selected", "runs_shown"
 _MOST, _OPENED, _SUMS = "runs_most", "runs_opened", "runs_sums"
 _ROW_HEIGHT, _TALLEST = 34, 18
+_TABLE_WIDTH, _NARROWEST_RESULT = 1180, 300
+"""Pixels: what the table's columns have in a window of 1280, and the least that a result has."""
+_WIDTHS = {
+    "run": 95,
+    "state": 100,
+    "pipeline": 175,
+    "sweep": 75,
+    "trial": 60,
+    "started": 150,
+    "duration": 90,
+    "profile": 80,
+    "attempt": 70,
+    "cost": 90,
+}
+"""Of the other columns."""
 
 
 @dataclass(frozen=True)
@@ -300,14 +315,15 @@ def _table(runs: Sequence[Run]) -> None:
     if before is not None and sorted(before["selection"]["rows"]) != rows:
         # New runs stand above those that were ticked: the ticks move down with them.
         st.session_state[_TABLE] = {"selection": {"rows": rows}}
+    frame = frame_of(runs)
     st.dataframe(
-        frame_of(runs),
+        frame,
         key=_TABLE,
         hide_index=True,
         on_select=_select,
         selection_mode="multi-row",
         selection_default=None if before is not None else {"selection": {"rows": rows}},
-        column_config=_columns(),
+        column_config=columns_of(frame.data),
         row_height=_ROW_HEIGHT,
         height="content" if len(runs) <= _TALLEST else (_TALLEST + 1) * _ROW_HEIGHT,
         placeholder="",
@@ -417,20 +433,27 @@ def _result(run: Run) -> str:
     return known
 
 
-def _columns() -> dict[str, Any]:
+def columns_of(frame: Iterable[str]) -> dict[str, Any]:
+    """How the columns of the table are shown. The result, which is cut where it is longer, has the room of the smallest
+    usual window (1280 pixels) that the others leave."""
     config = st.column_config
     colours = tints(current_mode())
+    others = sum(_WIDTHS.get(name, 0) for name in frame)
     # Figures on the left: the words above them cannot stand on the right.
     return {
-        "run": config.ButtonColumn("Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=95),
-        "state": config.MultiselectColumn("State", options=list(STATES), color=[colours[s] for s in STATES], width=100),
-        "pipeline": config.TextColumn("Pipeline", width=175),
-        "sweep": config.TextColumn("Sweep", width=75),
-        "trial": config.NumberColumn("Trial", width=60, alignment="left"),
-        "result": config.TextColumn("Result", width=300),
-        "started": config.TextColumn("Started", width=150),
-        "duration": config.NumberColumn("Duration", width=90, alignment="left"),
-        "profile": config.TextColumn("Profile", width=80),
-        "attempt": config.NumberColumn("Attempt", width=70, alignment="left"),
-        "cost": config.NumberColumn("Cost", width=90, alignment="left"),
+        "run": config.ButtonColumn(
+            "Run", type="secondary", key=_OPEN, on_click=_open, alignment="left", width=_WIDTHS["run"]
+        ),
+        "state": config.MultiselectColumn(
+            "State", options=list(STATES), color=[colours[s] for s in STATES], width=_WIDTHS["state"]
+        ),
+        "pipeline": config.TextColumn("Pipeline", width=_WIDTHS["pipeline"]),
+        "sweep": config.TextColumn("Sweep", width=_WIDTHS["sweep"]),
+        "trial": config.NumberColumn("Trial", width=_WIDTHS["trial"], alignment="left"),
+        "result": config.TextColumn("Result", width=max(_NARROWEST_RESULT, _TABLE_WIDTH - others)),
+        "started": config.TextColumn("Started", width=_WIDTHS["started"]),
+        "duration": config.NumberColumn("Duration", width=_WIDTHS["duration"], alignment="left"),
+        "profile": config.TextColumn("Profile", width=_WIDTHS["profile"]),
+        "attempt": config.NumberColumn("Attempt", width=_WIDTHS["attempt"], alignment="left"),
+        "cost": config.NumberColumn("Cost", width=_WIDTHS["cost"], alignment="left"),
     }

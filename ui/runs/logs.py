@@ -226,11 +226,17 @@ def draw_lines(lines: Sequence[Line], *, key: str, height: int, names: Mapping[s
 def log_block(lines: Sequence[Line], names: Mapping[str, str] | None = None) -> Html:
     """The lines as text, each in the colour of its level."""
     written = [_line(line, names) for line in lines]
+    longest = max((len(_name(line, names)) for line in lines), default=0) if names is not None else 0
+    width = f"--vf-log-names: {longest}ch" if longest else None
     # With a place in the tab order, the frame around it can be scrolled by the keyboard.
-    return tag("div", *written, class_="vf-log", role="log", aria_label="Log", tabindex=0)
+    return tag("div", *written, class_="vf-log", role="log", aria_label="Log", tabindex=0, style=width)
+
+
+def _name(line: Line, names: Mapping[str, str]) -> str:
+    return names.get(line.node, line.node) or "run"
 
 
 def _line(line: Line, names: Mapping[str, str] | None) -> Html:
-    name = names.get(line.node, line.node) or "run" if names is not None else None
-    node = tag("span", name, class_="vf-log-node", title=name) if name is not None else None
+    name = _name(line, names) if names is not None else ""
+    node = tag("span", name, class_="vf-log-node", title=name) if names is not None else None
     return tag("div", node, tag("span", line.text, class_="vf-log-text"), class_=f"vf-log-{line.level}")

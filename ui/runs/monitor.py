@@ -29,6 +29,8 @@ _POINTS = 240
 """Of one line: a panel is some 320 pixels wide."""
 _PROCESSES = 3
 """Whose lines are drawn; the others of a task are one line."""
+_PROGRAMS = {"worker": "main", "java": "Spark (Java)", "python": "Python"}
+"""How processes' names begin, and what to call them. Java is here for Spark alone."""
 _GAP_S = 60.0
 """A longer silence between two moments means that nothing ran in between."""
 _MOST_RECORDS = 4
@@ -156,10 +158,28 @@ def _panel(
     return Panel(title, known, full, note, peaks) if known else None
 
 
+def process_labels(names: Iterable[str]) -> dict[str, str]:
+    """What a person calls the processes of a task, by the names that the monitor gave them: `main` for `worker`,
+    `Spark (Java)` for `java 4711`, `Python` for `python3.12 4712`; several of one kind are numbered, oldest first."""
+    kinds: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        program, _, number_of = name.rpartition(" ")
+        known = next(
+            (kind for begin, kind in _PROGRAMS.items() if (program or name).startswith(begin)), program or name
+        )
+        kinds.setdefault(known, []).append((int(number_of) if number_of.isdecimal() else 0, name))
+    return {
+        name: kind if len(found) == 1 else f"{kind} {at}"
+        for kind, found in kinds.items()
+        for at, (_, name) in enumerate(sorted(found), 1)
+    }
+
+
 def _processors(track: _Track, node: str) -> Panel | None:
     names = track.names(f"{node}.cpu:")
     shown, others = names[:_PROCESSES], names[_PROCESSES:]
-    curves = [track.curve(name.partition(":")[2], name) for name in shown]
+    labels = process_labels([name.partition(":")[2] for name in names])
+    curves = [track.curve(labels[name.partition(":")[2]], name) for name in shown]
     if others:
         curves.append(track.sum_of(f"{len(others)} others", others))
     highest = track.highest(f"{node}.cpu")

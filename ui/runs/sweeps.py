@@ -21,7 +21,20 @@ from engine.sweep.start import cancel_sweep, resume_sweep
 from engine.text import moment, plural, safe
 from engine.wording import figure_name
 from ui.shell import navigation
-from ui.shell.blocks import Content, chip, count_line, failure, notice, plain, shortened, show_error, table, text
+from ui.shell.blocks import (
+    Content,
+    Html,
+    chip,
+    count_line,
+    failure,
+    notice,
+    plain,
+    shortened,
+    show_error,
+    table,
+    tag,
+    text,
+)
 from ui.studio_context import studio
 
 MOST_COMPARED = 32
@@ -100,11 +113,15 @@ def trial_rows(sweep: Sweep, trials: Sequence[Trial], runs: Mapping[int, str]) -
             *(value_text(trial.values[name]) if name in trial.values else "" for name in options.space.names),
             score,
             chip(trial.state),
-            short_id(runs[trial.number]) if trial.number in runs else "",
+            _link(runs[trial.number]) if trial.number in runs else "",
             shortened(trial.error, 120),
         ]
         for trial, score in zip(shown, score_texts(shown), strict=True)
     ]
+
+
+def _link(run_id: str) -> Html:
+    return tag("a", short_id(run_id), href=navigation.address_of_run(run_id), class_="vf-link")
 
 
 def _shown(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:

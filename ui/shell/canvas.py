@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 _BUTTON_HEIGHT, _BUTTON_WIDTH = 32, 156
 _DATASETS = "datasets"
-"""How the keys of panels begin: by it the style sheet gives them their height before the script is there."""
+"""How the keys of panels begin: by it the style sheet gives their outline its height before the script is there."""
 _COMING = """
 <style>
+  .vf-root:has(> .vf-coming) {
+    position: var(--vf-coming-position, absolute); inset: 0; height: var(--vf-coming-height, auto);
+  }
   .vf-coming { position: absolute; inset: 0; display: grid; gap: 1px; grid-template: var(--vf-coming-grid, none); }
   .vf-coming span {
     border-radius: var(--vf-coming-radius, 8px); animation: vf-coming 1.4s ease-in-out infinite;
@@ -37,8 +40,8 @@ _COMING = """
 </style>
 <div class="vf-coming" role="status" aria-label="Loading"><span></span><span></span><span></span><span></span></div>
 """
-"""What is seen until the script is there, which then takes its place: the outline of a block, or of the editor where
-`full_bleed.css` says so."""
+"""What is seen until the script is there, which then takes its place: the outline of a block, of the editor where
+`full_bleed.css` says so, or of a panel, which has a height of its own, where `style.css` does."""
 
 
 @cache

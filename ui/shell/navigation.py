@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -80,6 +81,12 @@ def go_to_runs() -> NoReturn:
 def go_to_run(run_id: str) -> NoReturn:
     """Go to the page of one run; ends the script's run."""
     st.switch_page(_page(RUN), query_params={"run": run_id})
+
+
+def address_of_run(run_id: str) -> str:
+    """The address of the page of one run, for a link in HTML: beside that of the page that has it, wherever the studio
+    is mounted."""
+    return f"{RUN.path}?{urlencode({'run': run_id})}"
 
 
 def link_to_run(run_id: str, label: str) -> None:

@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"(.*?)\d+\.[^/\d][^/]*$")
 class VolumeFiles(Protocol):
     """Where the files of volumes are: a folder, or object storage (`remote_volumes.LocalCopies`)."""
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order."""
 
     def at(self, path: str, stamp: tuple[int, int] | None) -> AbstractContextManager[Path]:
@@ -56,7 +56,7 @@ class _Folder:
     def __init__(self, root: str, stamper: StampVolume) -> None:
         self._root, self._stamp = Path(root), stamper
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Nothing is gained by knowing."""
 
     @contextmanager
@@ -91,7 +91,7 @@ class FormatReader:
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
         self._mask = finite_mask(spec) if finite else None
 
-    def expect(self, files: Sequence[ListedFile]) -> None:
+    def expect(self, files: Iterable[ListedFile]) -> None:
         """Announce the files that will be read next, in their order."""
         self._files.expect(files)
 

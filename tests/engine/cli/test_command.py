@@ -83,6 +83,12 @@ def test_the_version(command: Command) -> None:
     ("arguments", "text"),
     [
         (["frob"], "No such command 'frob'"),
+        (["rnu"], "No such command 'rnu'. Did you mean run? `voxelflow --help` shows how."),
+        (["Probes"], "No such command 'Probes'. Did you mean probe?"),
+        (["run", "quikstart"], "there is no pipeline quikstart. Did you mean quickstart? Give a file, or one of:"),
+        (["run", "frobnicate"], "there is no pipeline frobnicate. Give a file, or one of:"),
+        (["new", "a", "--template", "quikstart"], "no template quikstart. Did you mean quickstart? Choose one of:"),
+        (["run", "quickstart", "--profile", "lokal"], "no compute profile lokal. Did you mean local? Choose one of:"),
         (["run"], "Missing argument"),
         (["run", "x", "--what"], "No such option"),
         (["runs", "frob"], "No such command 'frob'"),

@@ -23,10 +23,10 @@ PASSED_ON = "{}"
 """A text that this code has from elsewhere, where it is read."""
 VERBS = frozenset(
     """add allow annotate ask avoid begin bring change check choose clear close connect convert copy correct create cut
-    declare delete describe disable drop enable end evaluate export fill free give go install keep leave let list load
-    look lower make mount move name number omit open overwrite pass pick point predict put raise read rebuild record
-    register release reload remove rename repair replace report rerun restore retry return run save say see select
-    separate set shorten sign spell split start stop store take train try turn type update upgrade use wait wire
+    declare delete describe disable drop enable end evaluate export fill find free give go install keep leave let list
+    load look lower make mount move name number omit open overwrite pass pick point predict put raise read rebuild
+    record register release reload remove rename repair replace report rerun restore retry return run save say see
+    select separate set shorten sign spell split start stop store take train try turn type update upgrade use wait wire
     write""".split()  # noqa: SIM905
 )
 """What a sentence that says what to do begins with. Add the verb that you need."""

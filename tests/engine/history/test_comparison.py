@@ -34,6 +34,21 @@ def test_parameters_stand_side_by_side_with_those_that_differ_marked() -> None:
     ]
 
 
+def test_a_value_that_the_pipeline_gives_a_node_is_listed_once() -> None:
+    def rows(second: object) -> list[tuple[str, ...]]:
+        runs = [
+            pipeline(box("a", "Make", steps="${epochs}", text="${data} and more"), epochs=epochs, data="same")
+            for epochs in (3, 5)
+        ]
+        runs[1] = runs[1].model_copy(update={"nodes": (box("a", "Make", steps=second, text="${data} and more"),)})
+        found = parameter_rows([compared(run, run_id=f"{at}-a") for at, run in enumerate(runs)])
+        return [(row.where, row.name) for row in found]
+
+    of_pipeline = [("pipeline", "data"), ("pipeline", "epochs")]
+    assert rows("${epochs}") == [*of_pipeline, ("Make", "text")]
+    assert rows(5) == [*of_pipeline, ("Make", "steps"), ("Make", "text")], "one run has a value of its own"
+
+
 def test_nodes_of_the_same_title_are_distinguished() -> None:
     twins = pipeline(Node(id="a", type="T", title="Same", params={"x": 1}), Node(id="b", type="T", title="Same"))
     rows = parameter_rows([compared(twins), compared(twins, run_id="2-bbb")])
@@ -127,11 +142,12 @@ def test_real_runs_differ_by_what_they_ran_with(probes: Catalog, workspace: Work
     ids = []
     runner = Runner(probes, workspace, store)
     for steps in (2, 3):
-        run, _ = runner.run(pipeline(box("a", "Make", text="${text}", steps=steps), text=f"t{steps}"))
+        run, _ = runner.run(pipeline(box("a", "Make", text="${text} long", steps=steps), text=f"t{steps}"))
         ids.append(run.run_id)
     details = [read_details(workspace, store, run_id) for run_id in ids]
     rows = {(r.where, r.name): r.values for r in parameter_rows(details) if r.differs}
-    # Values as they ran: `${text}` is filled in.
-    assert rows == {("pipeline", "text"): ("t2", "t3"), ("Make", "steps"): ("2", "3"), ("Make", "text"): ("t2", "t3")}
+    # `${text}` alone is the pipeline's; in a longer text it is filled in.
+    texts = ("t2 long", "t3 long")
+    assert rows == {("pipeline", "text"): ("t2", "t3"), ("Make", "steps"): ("2", "3"), ("Make", "text"): texts}
     everything = {(r.where, r.name): r.values for r in parameter_rows(details)}
     assert everything["Make", "step_s"] == ("0.0", "0.0")

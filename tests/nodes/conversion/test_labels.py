@@ -283,6 +283,44 @@ def test_a_label_table_that_is_no_file_is_reported(tmp_path: Path, make: Any, re
         find_labels(pa.array(["a.npy"]), LabelRule(found=table))
 
 
+@pytest.mark.parametrize("carry", [True, False])
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("utf-16", "in UTF-16"), ("latin-1", "perhaps in Latin-1 or Windows-1252")]
+)
+@pytest.mark.parametrize("header", ["file,label,größe", "file,label,size"])
+def test_a_table_in_another_encoding_says_how_to_save_it(
+    tmp_path: Path, encoding: str, said: str, header: str, carry: bool
+) -> None:
+    """Of its header and of its cells; not the words of a codec."""
+    (tmp_path / "t.csv").write_text(f"{header}\na.npy,grün,1\nb.npy,blau,2\n", encoding=encoding)
+    with pytest.raises(DataError) as refused:
+        read_label_table(tmp_path / "t.csv", carry=carry)
+    assert refused.value.message == f"t.csv cannot be read: it is not text in UTF-8, but {said}"
+    assert refused.value.hint.startswith('Save it as UTF-8: in Excel as "CSV UTF-8"')
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("file,class,label", "t.csv: the labels are those of the column label, not of class"),
+        ("file,Y,Class", "t.csv: the labels are those of the column Class, not of Y"),
+        ("file,target,y,label", "t.csv: the labels are those of the column label, not of target or y"),
+        ("file,x,y,z,label", ""),
+        ("file,label,label", ""),
+        ("file,grade,label", ""),
+    ],
+)
+def test_which_of_several_columns_the_labels_are_is_said(tmp_path: Path, header: str, said: str) -> None:
+    names = header.split(",")
+    text = f"{header}\n{','.join(['a.npy', *map(str, range(1, len(names)))])}\n"
+    found = from_table(["a.npy"], tmp_path / "t.csv", text)
+    assert found.chosen == said
+    if said:
+        assert names[int(found.values[0])] == said.split("column ")[1].split(",")[0]
+    named = LabelRule("manifest", file=tmp_path / "t.csv", column=names[1])
+    assert find_labels(pa.array(["a.npy"]), named).chosen == ""
+
+
 def test_a_flipped_bit_in_a_parquet_table_is_named(tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     rows = pa.table({"file": ["a.npy", "b.npy"], "label": [4660, 22136]})

@@ -17,7 +17,7 @@ from volume_sets import flip_a_bit, labels_for, make_delta, make_files, make_par
 import nodes
 import voxelflow
 from engine.declare.datasets import Selection, VolumeDelta
-from engine.errors import DataError
+from engine.errors import DataError, UsageError
 from nodes.table.lease import no_new_leases
 
 VOLUMES = some_volumes(40)
@@ -144,6 +144,86 @@ def test_the_version_is_leased_until_it_is_closed(table: VolumeDelta) -> None:
         voxelflow.load(table, 64)
     with no_new_leases(root) as held:
         assert held == set()
+
+
+@pytest.mark.parametrize(
+    ("files", "says", "advice"),
+    [
+        (
+            ["a/1.npy", "a/2.npy", "labels.csv", "one.tif"],
+            "a folder of .npy files",
+            "run volumes-to-resnet --set data=",
+        ),
+        (["a/1.nii.gz", "patients.csv"], "a folder of NIfTI files", "--template mri-classifier"),
+        (["survey.SGY"], "a folder of SEG-Y files", "--template seismic-facies"),
+        (["v.zarr/0.0.0", "v.zarr/0.0.1.npy"], "a folder of Zarr files", "run volumes-to-resnet --set data="),
+        (["part 0.parquet"], "a folder of Parquet files", "ParquetFolder and ParquetToDelta"),
+    ],
+)
+def test_a_folder_of_volumes_is_told_how_it_becomes_a_table(
+    tmp_path: Path, files: list[str], says: str, advice: str
+) -> None:
+    folder = tmp_path / "my volumes"
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    with pytest.raises(DataError) as refused:
+        voxelflow.load(folder, 8)
+    assert refused.value.message == f"{folder} is {says} and no Delta table"
+    assert "Give the path or URL of a Delta table, or an output of a run" in refused.value.hint
+    assert advice in refused.value.hint
+    assert "data=" not in advice or f"data='{folder}'" in refused.value.hint
+    # In a script nothing but the traceback is printed.
+    assert refused.value.__notes__ == [refused.value.hint]
+
+
+def test_a_place_with_no_table_is_said_as_it_is(tmp_path: Path) -> None:
+    nothing, file = tmp_path / "nothing", tmp_path / "one.npy"
+    file.touch()
+    with pytest.raises(DataError, match=f"no Delta table at {nothing}: nothing of this name is there"):
+        voxelflow.load(nothing, 8)
+    nothing.mkdir()
+    with pytest.raises(DataError, match=f"^{nothing} is no Delta table"):
+        voxelflow.load(str(nothing), 8)
+    with pytest.raises(DataError, match=r"one\.npy is a file \(\.npy\) and no Delta table") as refused:
+        voxelflow.load(file, 8)
+    assert f"--set data={tmp_path} " in refused.value.hint
+    (nothing / "_delta_log").mkdir()
+    (nothing / "_delta_log" / f"{0:020}.json").write_text("{")
+    with pytest.raises(DataError, match=r"00000\.json"):
+        voxelflow.load(nothing, 8)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": "8"}, "batch_size must be a whole number of at least 1, not '8'"),
+        ({"batch_size": 8.0}, "batch_size must be a whole number of at least 1, not 8.0"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1, not True"),
+        ({"seed": None}, "seed must be a whole number, not None"),
+        ({"training": "no"}, "training must be True or False, not 'no'"),
+        ({"rank": 2, "ranks": 2}, "rank must be a whole number from 0 to 1, not 2"),
+        ({"ranks": 0}, "ranks must be a whole number of at least 1, not 0"),
+        ({"ranks": "2"}, "ranks must be a whole number of at least 1, not '2'"),
+        ({"cores": -1}, "cores must be a whole number of at least 1, not -1"),
+        ({"verify": 2}, "verify must be True or False, not 2"),
+        ({"loader": ["npy"]}, "there is no loader ['npy']"),
+        ({"data": 5}, "data must be a dataset, a path or a URL, not of type int"),
+    ],
+)
+def test_a_value_that_a_parameter_cannot_have_is_named(table: VolumeDelta, given: dict[str, Any], message: str) -> None:
+    values: dict[str, Any] = {"data": table, "batch_size": 8} | given
+    with pytest.raises(UsageError) as refused:
+        voxelflow.load(**values)
+    assert refused.value.message == message
+    assert refused.value.parameter == next(iter(given))
+    assert refused.value.hint
+
+
+def test_numbers_of_numpy_are_whole_numbers(table: VolumeDelta) -> None:
+    with voxelflow.load(table, np.int64(8), seed=np.int32(3), training=np.bool_(False)) as volumes:  # type: ignore[arg-type]
+        assert len(ids_of(volumes)) == 37
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from nodes.optimize_delta import optimize_delta
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.table.snapshot import open_table
 from nodes.volume_file.damage import check_file
-from nodes.volume_file.id_bounds import id_bounds
+from nodes.volume_file.id_bounds import OTHER_FILE, footer_ends, id_bounds
+from nodes.volume_file.layout import writer_options
 from nodes.volume_file.rewrite import read_metadata
 
 
@@ -67,6 +68,46 @@ def test_files_that_lie_where_the_other_belongs_are_refused(table: VolumeDelta, 
     _replace(second, kept)
     with pytest.raises(DataError, match=f"{first.name} holds other rows"):
         optimize_delta(table, ctx=context(tmp_path, "o"))
+
+
+@pytest.mark.parametrize("writer", [b"parquet-cpp-arrow", b"parquet-mr-elsewhere"])
+def test_a_compaction_refuses_a_file_with_the_same_ids_and_other_labels(
+    table: VolumeDelta, tmp_path: Path, writer: bytes
+) -> None:
+    """By its footer, or, where that is of a writer whose statistics are not taken, by reading them."""
+    second = Path(table.uri) / open_table(table.uri).files[1].path
+    rows = pq.read_table(second)
+    labels = pa.array([9 if label is not None else None for label in rows["label"].to_pylist()], pa.float32())
+    other = tmp_path / "other.parquet"
+    pq.write_table(rows.set_column(1, "label", labels), other, **writer_options())
+    created_by = pq.read_metadata(other).created_by.encode()
+    other.write_bytes(other.read_bytes().replace(created_by, writer.ljust(len(created_by))))
+    _replace(second, other)
+    with pytest.raises(DataError) as caught:
+        optimize_delta(table, ctx=context(tmp_path, "o"))
+    assert (
+        caught.value.message == f"{second} holds other labels than the table's log says: from 9 to 9, not from 0 to 1"
+    )
+    assert caught.value.hint == OTHER_FILE
+
+
+def test_labels_that_are_nan_are_none_of_another_file(table: VolumeDelta, tmp_path: Path) -> None:
+    """A log may count them as labels or not, and a footer does."""
+    file = open_table(table.uri).files[1]
+    path = Path(table.uri) / file.path
+    assert footer_ends(read_metadata(path, file.bytes)) == (("vol-00004", "vol-00007"), (0, 1), 3, 3)
+    rows = pq.read_table(path)
+    labels = pa.array([0, float("nan"), 1, None], pa.float32())
+    pq.write_table(rows.set_column(1, "label", labels), path.with_suffix(".new"), **writer_options())
+    _replace(path, path.with_suffix(".new"))
+    log = Path(table.uri) / "_delta_log" / f"{1:020d}.json"
+    lines = [
+        line.replace(r"{\"id\": 0, \"label\": 1", r"{\"id\": 0, \"label\": 2") if file.path in line else line
+        for line in log.read_text().splitlines(keepends=True)
+    ]
+    log.write_text("".join(lines))
+    assert [each.labelled for each in open_table(table.uri).files] == [3, 2, 4]
+    assert optimize_delta(table, ctx=context(tmp_path, "o")).files == 1
 
 
 def test_ids_that_the_log_cuts_short_are_those_of_the_file(table: VolumeDelta, tmp_path: Path) -> None:

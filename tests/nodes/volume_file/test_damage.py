@@ -20,7 +20,7 @@ from engine.errors import DataError
 from nodes.volume_file.damage import FileCheck, check_file
 from nodes.volume_file.join import join, template
 from nodes.volume_file.layout import schema, writer_options
-from nodes.volume_file.pages import ChunkCheck, VolumePages, crc32, page_header, parse_header
+from nodes.volume_file.pages import ChunkCheck, DamagedPage, VolumePages, crc32, page_header, parse_header
 from nodes.volume_file.write import PlainFile
 
 ROWS = 23
@@ -212,6 +212,24 @@ def test_heads_of_volumes_are_equally_long(checksum: int, volume_bytes: int) -> 
     assert (found.length + 4, found.body, found.checksum) == (len(head), volume_bytes + 4, checksum)
 
 
+@given(
+    checksum=st.integers(0, 2**32 - 1),
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 7)), max_size=3),
+    whole_head=st.booleans(),
+)
+def test_a_head_alone_is_read_as_many_are(checksum: int, flips: list[tuple[float, int]], whole_head: bool) -> None:
+    pages = VolumePages(SPEC.volume_bytes)
+    head = bytearray(pages.head.tobytes())
+    head[pages.checksum_at : pages.checksum_at + 5] = pages.encoded(checksum)
+    if not whole_head:
+        del head[-4:]  # what stands before the page
+    for place, bit in flips:
+        head[int(place * len(head))] ^= 1 << bit
+    heads = np.frombuffer(bytes(head), np.uint8)[None]
+    expected = pages.checksums(heads)[0] if pages.are_heads(heads)[0] else None
+    assert pages.checksum_in(bytes(head)) == expected
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(pieces=st.lists(st.integers(1, 300), min_size=1, max_size=40))
 def test_bytes_may_come_in_any_pieces(whole: bytes, pieces: list[int]) -> None:
@@ -225,6 +243,33 @@ def test_bytes_may_come_in_any_pieces(whole: bytes, pieces: list[int]) -> None:
         check.feed(stored.read())
         check.finish()
         assert (check.checked, check.damaged) == (GROUP, [])
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 7)), max_size=4),
+    pieces=st.lists(st.integers(1, 3000), max_size=10),
+)
+def test_damage_is_the_same_in_any_pieces(flips: list[tuple[float, int]], pieces: list[int]) -> None:
+    """Many volumes at once are checked together, some bytes at a time one by one."""
+    pages, count = VolumePages(SPEC.volume_bytes), 30
+    page = bytearray(pages.head.tobytes() + volume_of("vol-00001"))
+    page[pages.checksum_at : pages.checksum_at + 5] = pages.encoded(pages.checksum(volume_of("vol-00001")))
+    chunk = bytearray(page * count)
+    for place, bit in flips:
+        chunk[int(place * len(chunk))] ^= 1 << bit
+
+    def check(pieces: list[int]) -> tuple[int, int, list[DamagedPage]]:
+        found, stored = ChunkCheck(count, len(chunk), pages), io.BytesIO(chunk)
+        for size in pieces:
+            found.feed(stored.read(size))
+        found.feed(stored.read())
+        found.finish()
+        return found.checked, found.unchecked, found.damaged
+
+    one_by_one = check([pages.stride] * count)
+    assert check(pieces) == one_by_one
+    assert check([]) == one_by_one
 
 
 def test_the_checksum_is_gzips() -> None:

@@ -15,6 +15,7 @@ import pytest
 from delta_tables import SPEC, ids, volume_of, write_shard
 
 from engine.errors import DataError
+from nodes.parquet_folder import _said_by_footers
 from nodes.volume_file.damage import check_file
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import read_footer
@@ -185,6 +186,7 @@ def test_statistics_that_another_writer_shortened_are_no_damage(tmp_path: Path, 
     with pa.OSFile(str(path)) as opened:
         assert check_file(opened, 6, SPEC.volume_bytes).problems == ()
     assert len(index_pages(str(path), file.metadata, SPEC.volume_bytes).offsets) == 6
+    assert _said_by_footers(tmp_path, [path.name], 1)["rows"] == 6
     # Its rows are decoded: what is joined without that has statistics that are read.
     recipe = Recipe.of(SPEC, pq.read_schema(path))
     (made,) = rewrite([RowSource(path, size, ((0, 6),))], recipe, tmp_path, "made", lambda rows: None).paths

@@ -105,6 +105,7 @@ def test_a_cluster_on_databricks_has_a_driver_and_executors_of_other_types(app: 
         '[bricks]\nbackend = "spark"\nmaster = "databricks"\nmachine = "Standard_D4s_v5@eastus"\nprice_per_dbu = 0.3\n'
     )
     page = app("compute", profile="bricks")
+    assert not [b for b in page.button if b.key == "compute_default"], "no pipeline runs there from here"
     assert not [n for n in page.number_input if n.key == "compute_draft_executor_dbu"], "all are of the driver's type"
     page.selectbox(key="compute_draft_executor_machine").set_value("m5.4xlarge@us-east-1").run()
     page.button(key="compute_save").click().run()

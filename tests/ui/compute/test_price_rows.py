@@ -48,8 +48,8 @@ def test_all_machines_are_listed_with_where_they_come_from(workspace: Workspace)
     assert (rows[0].machine.name, rows[0].origin) == ("cellar", "own")
     assert rows[-1].machine.name == "attic", "without a price: last"
     assert of["m5.2xlarge@us-east-1"].comes_from == "own"
-    assert of["m5.4xlarge@us-east-1"].comes_from == "shipped"
-    assert of["m5.xlarge@us-east-1"].comes_from == "shipped, measured"
+    assert of["m5.4xlarge@us-east-1"].comes_from == "built in"
+    assert of["m5.xlarge@us-east-1"].comes_from == "built in, measured"
     desk = of["desk"]
     assert (desk.comes_from, desk.machine.cores, desk.machine.price_per_hour) == ("measured", 4, 0.5)
     assert (desk.machine.date, desk.machine.memory_gib, desk.rate) == ("2001-09-09", 14.9, pytest.approx(80, rel=1))
@@ -102,6 +102,8 @@ def test_the_table_has_figures_as_numbers_and_prices_with_their_currency() -> No
     html = frame.to_html()
     assert "0.384 USD" in html
     assert "1 EUR" in html
+    large = frame_of([PriceRow(Machine("d", cores=1024, memory_gib=1562.5, disk_mb_s=12000.0), "own")]).to_html()
+    assert [figure in large for figure in (">1,024<", ">1,562<", ">12,000<")] == [True] * 3
     assert frame_of([PriceRow(machines[0], "own", 12.3456)]).data["rate"].tolist() == [12.3]
 
 
@@ -148,7 +150,7 @@ def test_a_sent_file_is_read_as_the_command_reads_it(workspace: Workspace, tmp_p
     file.write_bytes(b"\xef\xbb\xbf" + HEADER.encode() + b"cellar,,0.9,eur\r\nm5.2xlarge,us-east-1,0.3,USD\r\n")
     sent = read_sent("given.csv", file.read_bytes())
     table = machine_table(workspace)
-    assert sent_in_words(sent, table) == "2 machines: 1 new, 1 before a shipped one"
+    assert sent_in_words(sent, table) == "2 machines: 1 new, 1 instead of a built-in row"
     by_key = {machine.key.casefold(): machine for machine in table.machines}
     assert [sent_row(machine, by_key) for machine in sent] == [
         ("cellar", "", "not in the table", "0.9 EUR", ""),

@@ -17,13 +17,14 @@ from streamlit.testing.v1 import AppTest, local_script_runner
 from waiting import wait_until
 
 from engine.catalog import Catalog
+from engine.declare.datasets import TrainedModel, VolumeSpec
 from engine.document.pipeline import Pipeline, write_pipeline
-from engine.lineage import Origin, read_lineage
+from engine.lineage import Item, Origin, read_lineage
 from engine.profiles import find_profile
 from engine.run import launch
 from engine.store.runs import RunStore
 from engine.workspace import Workspace
-from ui.lineage.page import made_by
+from ui.lineage.page import facts_of, made_by
 
 Open = Callable[..., AppTest]
 pytestmark = pytest.mark.slow
@@ -95,6 +96,13 @@ def test_what_made_an_item_is_called_as_on_the_canvas_with_its_type_where_that_s
     assert made_by(Origin("f", "out", "n", "Make", "demo", "r", 1.0, name)) == shown
 
 
+def test_the_figures_of_an_item_are_called_as_on_the_page_of_its_run() -> None:
+    spec = VolumeSpec(shape=(4, 4, 4, 1), dtype="float32")
+    model = TrainedModel(uri="m", spec=spec, metrics={"val_auc": 0.6167}, parameters=1000)
+    item = Item("k", "TrainedModel", "Train", "m", dataset=model)
+    assert "Validation AUC 0.6167" in dict(facts_of(item))["figures"]
+
+
 def test_a_workspace_without_runs_says_what_comes_here(app: Open) -> None:
     page = app("lineage")
     assert "Nothing was made yet." in html(page)
@@ -140,8 +148,10 @@ def test_going_back_chooses_the_item_of_before_in_a_graph_that_has_heard_no_clic
     page = settled(app("lineage", item=first))
     assert chosen(page) == ("Make", "Make")
     drawn = graph_id(page)
-    page.button(key=f"lineage-Made of it-{second}").click().run()
+    assert "Nothing else went into it." in html(page)
+    page.button(key=f"lineage-Used by-{second}").click().run()
     assert chosen(page) == ("Join", "Join")
+    assert "Nothing uses it yet." in html(page)
     assert page.query_params["item"] == second
     assert graph_id(page) != drawn, "the old graph's last click would be heard again"
     drawn = graph_id(page)
@@ -175,7 +185,7 @@ def test_late_events_of_a_graph_and_a_list_that_are_gone_choose_nothing(app: Ope
     states.widgets.add(id=graph_id(page), json_value=json.dumps(first))
     page._run(states)  # a click in the graph
     assert chosen(page) == ("Make", "Make")
-    page.button(key=f"lineage-Made of it-{second}").click().run()
+    page.button(key=f"lineage-Used by-{second}").click().run()
     assert chosen(page) == ("Join", "Join")
     page._run(states)  # a timer's question, sent before the answer was there
     assert chosen(page) == ("Join", "Join")
@@ -187,7 +197,7 @@ def test_a_timers_question_with_the_address_of_before_changes_nothing(
 ) -> None:
     first, second = id_of(store, "Make"), id_of(store, "Join")
     page = settled(app("lineage", item=first))
-    page.button(key=f"lineage-Made of it-{second}").click().run()
+    page.button(key=f"lineage-Used by-{second}").click().run()
     page.query_params["item"] = first
     fragments = [*page._fragment_storage._fragments]
     with monkeypatch.context() as patch:

@@ -18,8 +18,8 @@ from ui.runs.history import (
     AllRuns,
     Filters,
     Results,
-    _columns,
     chosen,
+    columns_of,
     counted,
     frame_of,
     pipelines_of,
@@ -180,7 +180,15 @@ def test_times_and_amounts_are_numbers_that_are_read_in_words(monkeypatch: pytes
 @pytest.mark.parametrize("column", ["trial", "duration", "attempt", "cost"])
 def test_figures_stand_below_the_words_of_their_column(column: str) -> None:
     """Which are always on the left."""
-    assert _columns()[column]["alignment"] == "left"
+    assert columns_of([])[column]["alignment"] == "left"
+
+
+def test_a_result_has_the_room_that_the_other_columns_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.runs.history._result", lambda run: "")
+    few = frame_of([RUN]).data
+    assert columns_of(few)["result"]["width"] == 420
+    assert columns_of([*few, "cost"])["result"]["width"] == 330
+    assert columns_of([*few, "sweep", "trial", "cost"])["result"]["width"] == 300
 
 
 def test_trials_are_numbers_beside_their_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

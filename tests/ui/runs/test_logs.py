@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ui.runs import logs
-from ui.runs.logs import Line, LogBook, as_text, matching, newest, parse
+from ui.runs.logs import Line, LogBook, as_text, log_block, matching, newest, parse
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,12 @@ def test_the_newest_lines_come_with_the_count_of_all() -> None:
 
 def test_a_log_can_be_kept_as_text() -> None:
     assert as_text([Line("a", "output", "x"), Line("", "error", "y")]) == "a | x\nrun | error: y\n"
+
+
+def test_the_longest_name_of_a_node_says_how_wide_the_names_are() -> None:
+    lines = [Line("t", "info", "one"), Line("", "info", "two")]
+    block = log_block(lines, {"t": "Train a network on patches"})
+    assert 'style="--vf-log-names: 26ch"' in block
+    assert ">run</span>" in block
+    assert "vf-log-node" not in log_block(lines)
+    assert "style" not in log_block(lines)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from engine.store.monitor import FILE, Attempt, Moment, MonitorLog, MonitorRecord
-from ui.runs.monitor import measured, picture
+from ui.runs.monitor import measured, picture, process_labels
 
 ABOUT: dict[str, Any] = {"host": "box", "cores": 2, "gpu": "no NVIDIA driver was found", "unknown": [], "elsewhere": ""}
 BEGIN = 1_700_000_000.0
@@ -113,6 +113,35 @@ def test_lesser_processes_are_one_line(tmp_path: Path) -> None:
     shown = picture(record(tmp_path, seconds(4, **more)), "t")
     assert shown is not None
     assert "3 others" in shown.svg
+
+
+def test_processes_are_called_by_what_they_are(tmp_path: Path) -> None:
+    assert process_labels(["worker", "python3.12 21058", "java 4711", "python3.12 9", "tee 7", "others"]) == {
+        "worker": "main",
+        "python3.12 9": "Python 1",
+        "python3.12 21058": "Python 2",
+        "java 4711": "Spark (Java)",
+        "tee 7": "tee",
+        "others": "others",
+    }
+    shown = picture(record(tmp_path, seconds(4, **{"t.cpu:java 4711": 1.0})), "t")
+    assert shown is not None
+    assert [word in shown.svg for word in (">main<", ">Spark (Java)<", "worker", "4711")] == [True, True, False, False]
+
+
+def test_names_of_lines_that_have_no_room_beside_the_title_stand_below(tmp_path: Path) -> None:
+    def heights(*more: str) -> set[float]:
+        shown = picture(record(tmp_path, seconds(4, **{f"t.cpu:{name}": 1.0 for name in more})), "t")
+        (tmp_path / FILE).unlink()
+        assert shown is not None
+        panel = shown.svg.partition(">CPU, % of a core<")[2].partition(">Memory, GB<")[0]
+        names = ["main", *more] if len(more) < 3 else ["main", "others"]
+        return {
+            float(y) for name in names for y in re.findall(rf'y="([0-9.]+)"[^>]*>[0-9]* ?{re.escape(name)}<', panel)
+        }
+
+    (beside,), (below,) = heights("tee", "cat"), heights("some-program-1", "some-program-2", "some-program-3")
+    assert below > beside + 100
 
 
 def test_a_single_value_is_a_dot_that_can_be_seen(tmp_path: Path) -> None:

@@ -89,9 +89,10 @@ def test_resume_is_offered_where_something_is_left() -> None:
 
 def test_trials_are_listed_best_first_with_their_runs() -> None:
     rows = trial_rows(SWEEP, TRIALS, {1: "1-bbbbbb", 0: "1-aaaaaa"})
+    first, second = (f'<a href="run?run=1-{run}" class="vf-link">{run}</a>' for run in ("bbbbbb", "aaaaaa"))
     assert [[cell for at, cell in enumerate(row) if at != 4] for row in rows] == [
-        ["1", "0.2", "x", "0.75", "bbbbbb", ""],
-        ["0", "0.1", '"2024"', "0.5", "aaaaaa", ""],
+        ["1", "0.2", "x", "0.75", first, ""],
+        ["0", "0.1", '"2024"', "0.5", second, ""],
         ["2", "0.1", '"2024"', "", "", "out of memory"],
         ["3", "0.1", '"2024"', "", "", ""],
     ]

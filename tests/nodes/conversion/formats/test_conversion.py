@@ -445,7 +445,7 @@ def test_a_model_is_asked_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyP
     answers = {answer.file.name: answer for answer in ask(model, [root]).answers}
     assert answers.keys() == {"good.nii.gz", "other.nii", "nan.nii"}
     assert answers["good.nii.gz"].name == "yes"
-    assert "are 2x2x2, the model takes 4x3x2" in answers["other.nii"].error
+    assert answers["other.nii"].error == "is 2x2x2, the model takes 4x3x2"
     assert answers["nan.nii"].error == "holds 24 values that are NaN or infinite"
     assert np.array_equal(seen, volumes(1))
 
