@@ -338,7 +338,7 @@ def _said_by_footers(folder: Path, names: Sequence[str], files: int) -> dict[str
                 continue
             labelled += (there := chunk.num_values - label.null_count)
             if there:
-                known = known and label.has_min_max  # without ends: all of them are NaN, or nobody says
+                known = known and label.has_min_max  # without ends: all of them are NaN, or it is not said
                 ends += [label.min, label.max] if label.has_min_max else []
                 alike = alike and label.has_min_max and label.min == label.max
     return {

@@ -203,7 +203,7 @@ class PageIndexedSource(RandomAccessSource):
         path, size = self._paths[number], self.spec.volume_bytes
         found = refuse_changed(path, self.rows.ids.take(pa.array(rows)), self.rows.labels[rows], size)
         if found.index is None or not np.array_equal(found.index.offsets, self._offset[rows]):
-            raise changed(path, "its volumes lie at other places now")
+            raise changed(path, "its volumes are at other offsets now")
 
     def close(self) -> None:
         super().close()

@@ -61,6 +61,6 @@ def _paths(files: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _alike(path: str, others: Iterable[str]) -> Iterator[str]:
-    """The first of the other paths that one or two characters tell from this one."""
+    """The first of the other paths that differs from this one in one or two characters."""
     alike = (each for each in others if len(each) == len(path) and sum(map(operator.ne, each, path)) <= _ODD)
     yield from sorted(alike)[:1]

@@ -70,7 +70,7 @@ def footer_ends(metadata: pq.FileMetaData) -> Ends | None:
             return None
         if there := chunk.num_values - found.null_count:
             if not found.has_min_max:
-                return None  # all of them are NaN, or nobody says
+                return None  # all of them are NaN, or it is not said
             labels.append((found.min, found.max))
             labelled += there
     return Ends(ids, _outer(labels), labelled, labelled)

@@ -121,7 +121,7 @@ def index_pages(
     pages: list[_Found] = []
     own = VolumePages(volume_bytes)
     refuse_damaged(path, metadata, footer_bytes(file) if metadata.num_row_groups < _MANY_GROUPS else None)
-    # Page headers lie megabytes apart: without this the kernel reads ahead what nobody wants.
+    # Page headers lie megabytes apart: without this the kernel reads ahead what is not needed.
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
     headers: dict[bytes, PageHeader] = {}

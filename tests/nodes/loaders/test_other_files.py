@@ -202,7 +202,7 @@ def test_a_file_that_is_replaced_after_the_table_was_opened_is_refused(
 
 
 def test_the_log_of_a_table_in_place_of_another_is_no_matter(tmp_path: Path) -> None:
-    """Two files that changed their places are told by their ids: each row would still be there once."""
+    """Two swapped files are found by their ids: each row would still be there once."""
     table = parquet_to_delta(shards(tmp_path / "p", 4, 4), ctx=context(tmp_path))
     first, second = (Path(table.uri) / file.path for file in open_table(table.uri).files)
     kept = tmp_path / write_shard(tmp_path, ids(0, 4)).path
