@@ -57,6 +57,16 @@ def same(one: Locator, place: dict[str, float]) -> None:
     eventually(has_come, lambda: f"{one.bounding_box()} and not {place}")
 
 
+def is_tall(outline: Locator) -> None:
+    """Wait until it is as high as what comes there: the page may have outlined the place first, and make way for it."""
+
+    def has_come() -> bool:
+        found = outline.bounding_box()
+        return found is not None and found["height"] > 300
+
+    eventually(has_come, lambda: f"{outline.bounding_box()}")
+
+
 def place(found: Locator) -> dict[str, float]:
     return dict(box(found))  # type: ignore[arg-type]
 
@@ -82,7 +92,7 @@ def test_a_gallery_is_outlined_until_its_volumes_are_there(
         assert outline.evaluate(_STILL) == 0
         first, second = (place(outline.locator(".thumb").nth(at)) for at in (0, 1))
         # All of the dialog is taken, and nothing is to be scrolled.
-        assert box(outline)["height"] > 300
+        is_tall(outline)
         assert outline.evaluate("e => getComputedStyle(e).overflowY") == "hidden"
     tiles = canvas.dialog.locator(".thumbs:not([data-waiting]) .thumb")
     expect(tiles).to_have_count(13)
@@ -168,8 +178,7 @@ def test_a_result_that_is_gone_takes_no_more_room_than_what_says_so(
         RunsPage(page).open(run)
         panel = page.locator("[class*=st-key-datasets-]")
         outline = panel.get_by_role("status", name="Loading")
-        expect(outline).to_be_visible()
-        assert box(outline)["height"] > 300
+        is_tall(outline)
     alert = panel.get_by_role("alert")
     expect(alert).to_be_visible()
     same(alert, {side: place(panel)[side] for side in ("x", "y", "width", "height")})
