@@ -253,7 +253,8 @@ def run(
     stop_at_cost: float | None = None,
     **values: Any,
 ) -> RunResult:
-    """Run a pipeline (a document or a file's path) to its end; `values` set its parameters.
+    """Run a pipeline to its end: a document, a file's path, or a name as the command takes it ("quickstart", or one of
+    the workspace). `values` set its parameters.
 
     Without a `profile` it runs under the workspace's default one. It is cancelled after the time `stop_after` (`"3h"`,
     `"90min"`) or at `stop_at_cost`, in the currency of the profile's price; None: the profile's own limit, if it has
@@ -264,6 +265,7 @@ def run(
     without a price), and `ExecutionError` when it has been stuck for five minutes. A run that fails is returned, not
     raised.
     """
+    from engine.document.find import find_pipeline
     from engine.document.pipeline import read_pipeline
     from engine.errors import hints_as_notes
     from engine.limit import changed_limit, read_time
@@ -274,7 +276,8 @@ def run(
 
     with hints_as_notes():
         place = open_workspace(Path(workspace) if workspace is not None else None)
-        document = read_pipeline(Path(pipeline)) if isinstance(pipeline, (str, Path)) else pipeline
+        document = find_pipeline(pipeline, place) if isinstance(pipeline, str) else pipeline
+        document = read_pipeline(document) if isinstance(document, Path) else document
         where = find_profile(profile, place)
         limit = changed_limit(where.limit, None if stop_after is None else read_time(stop_after), stop_at_cost)
         with closing(RunStore(place)) as store:

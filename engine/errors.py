@@ -40,6 +40,11 @@ def with_causes(exc: BaseException, *, suppressed: bool = False) -> Iterator[Bas
         link = link.__cause__ or (link.__context__ if suppressed or not link.__suppress_context__ else None)
 
 
+def first_line(exc: BaseException) -> str:
+    """What a library's error says, or the first line of it; its type where it says nothing."""
+    return next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
+
+
 @contextmanager
 def hints_as_notes() -> Iterator[None]:
     """Let a traceback show what to do about an error of ours, where no command prints it: in a script or a notebook."""

@@ -31,17 +31,17 @@ def safe_log_line(line: str) -> str:
     return safe(line.rstrip("\r\n").rsplit("\r", 1)[-1].expandtabs(8))
 
 
-_BEGINS = re.compile(
-    "(a|an|another|any|cannot|each|every|its?|neither|no|none|nothing|only|parameter|run|some|sweep|the|there|these|this"
-    "|what) "
-)
-"""Words with which messages begin, and no names."""
+_PLAIN_WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*(?=[ ,;.!?…]*(?: |$))")
 
 
 def headline(message: str) -> str:
-    """A message that stands by itself. On the command line `error: ` goes before it, so it begins with a small letter:
-    here with a capital, but for one that begins with a name or a path."""
-    return f"{message[0].upper()}{message[1:]}" if _BEGINS.match(message) else message
+    """A message that stands by itself, with a capital at its beginning; on the command line `error: ` goes before it.
+
+    What begins with anything but a plain word stays as it is: that is a name, and `labels.csv`, `on_bad` or `/data`
+    with a capital would name something else. So is what stands before a colon, a node. As the browser writes it
+    (`ui/protocol/cases/headlines.json`).
+    """
+    return f"{message[0].upper()}{message[1:]}" if _PLAIN_WORD.match(message) else message
 
 
 def did_you_mean(typed: str, known: Iterable[str], most: int = 1) -> str:

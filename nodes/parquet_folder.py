@@ -14,9 +14,9 @@ from engine.declare.datasets import DTYPES, DTypeName, Preview, VolumeParquet, V
 from engine.declare.node import node
 from engine.declare.parameters import PathIn
 from engine.diagnostics.rule import Rule
-from engine.errors import DataError, UnsupportedTable, VoxelflowError
+from engine.errors import DataError, UnsupportedTable, VoxelflowError, first_line
 from engine.storage.files import check_regular
-from engine.storage.io_errors import remedy
+from engine.storage.io_errors import number_of, remedy
 from engine.text import plural
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
     import pyarrow.parquet as pq
 
     from nodes.volume_file.fatal_footer import refuse_fatal
+    from nodes.volume_file.id_bounds import doubled_column
     from nodes.volume_file.parts import Part
 
     path = folder / name
@@ -170,6 +171,8 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
         with pq.ParquetFile(path, buffer_size=_READ_BYTES) as file:
             refuse_fatal(file.metadata)
             columns, rows = file.schema_arrow, file.metadata.num_rows
+            if problem := doubled_column(columns.names):
+                raise pa.ArrowInvalid(problem)
             _check_columns(columns, name)
             own = _own_spec(columns.metadata, name, given)
             if own is None and given is not None:
@@ -177,8 +180,12 @@ def _part(folder: Path, name: str, given: VolumeSpec | None) -> tuple[Part | Non
             wanted = ["id", "label"] if "label" in columns.names else ["id"]
             table = file.read(columns=wanted)
         found = path.stat()
-    except (pa.ArrowException, UnicodeDecodeError) as exc:
-        raise UnsupportedTable(f"{name} cannot be read as Parquet: {exc}", hint="Make it again, or remove it.") from exc
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
+        if number_of(exc) is not None:  # Arrow's own errors about the bytes have none
+            raise
+        raise UnsupportedTable(
+            f"{name} cannot be read as Parquet: {first_line(exc)}", hint="Make it again, or remove it."
+        ) from exc
     if not rows:
         return None, own
     ids = pc.min_max(table.column("id").cast(pa.string()))

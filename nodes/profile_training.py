@@ -13,7 +13,13 @@ from engine.diagnostics.rule import Rule
 from engine.profiles.dynamic_allocation import on_fixed_executors
 from nodes.profiling.settings import ProfileParameters
 from nodes.train_resnet3d import check_input, check_jit
+from nodes.training.label_checks import check_labels, check_numbering
 from nodes.training.rules import FormsDiffer
+
+# What `label_checks` reports: the rules of a node type are those in the namespace of its module.
+from nodes.training.rules import LabelIsNoClass as LabelIsNoClass
+from nodes.training.rules import LabelsDoNotFit as LabelsDoNotFit
+from nodes.training.rules import OneLabelOnly as OneLabelOnly
 
 if TYPE_CHECKING:
     from nodes.profiling.measurements import StartFor
@@ -106,6 +112,8 @@ def _profile(
 def _preview(look: CheckContext) -> Preview:
     if (data := look.inputs.get("data")) is not None:
         check_input(look, "data", data)
+        check_labels(look, "data", data)
+        check_numbering(look, data, None)
         other = look.inputs.get("other")
         if other is not None and data.spec and other.spec:
             one, two = data.spec, other.spec

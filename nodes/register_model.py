@@ -16,10 +16,11 @@ from engine.declare.datasets import Dataset, Preview, Report, TrainedModel
 from engine.declare.figures import lower_is_better
 from engine.declare.node import node
 from engine.declare.node_type import FromWorkspace
-from engine.declare.parameters import Advanced
+from engine.declare.parameters import Added, Advanced
 from engine.diagnostics.rule import Rule
 from engine.errors import DataError, UsageError
 from engine.storage.files import write_whole
+from engine.text import number
 
 if TYPE_CHECKING:
     from engine.tracking.models import Candidate, Registered
@@ -50,14 +51,15 @@ def register_model(
     alias: str = "champion",
     metric: str = "accuracy",
     better: Annotated[Literal["auto", "higher", "lower"], Advanced()] = "auto",
+    threshold: Annotated[float | None, Added()] = None,
     ctx: TaskContext,
 ) -> Report:
     """Keep the model in MLflow's registry, and point the alias at it if it is better than the one before.
 
     The model becomes a version of the registered model `name`, once, however often this runs. The
-    alias moves only when nobody has it, or the metric, which every version keeps as a tag, is better
-    than that of the version that has it. Anyone can then load `models:/NAME@ALIAS`, and
-    `voxelflow predict models:/NAME@ALIAS` asks it.
+    alias moves only when no version has it, or the metric, which every version keeps as a tag, is better
+    than that of the version that has it. So the first version gets it whatever its figure is, unless `threshold` says
+    what it has to reach. Anyone can then load `models:/NAME@ALIAS`, and `voxelflow predict models:/NAME@ALIAS` asks it.
 
     Args:
         model: the model to register.
@@ -67,6 +69,8 @@ def register_model(
         alias: what the best version is called.
         metric: the figure that decides, as the report or the training calls it (auc, accuracy, f1 ...).
         better: whether higher or lower is better. Auto takes lower for losses and errors.
+        threshold: the alias is only for a model whose metric is at least this, or at most, where lower is better.
+            Without a value the first version gets it in any case.
     """
     from engine.tracking.models import Candidate, register
     from engine.workspace import Workspace
@@ -87,11 +91,14 @@ def register_model(
         metric=measured,
         value=value,
         higher_is_better=higher,
+        threshold=threshold,
         tags={key: text for key, text in tags.items() if text},
     )
     workspace = None if ctx.workspace is None else Workspace(ctx.workspace)
     registered, location = register(workspace, candidate, ctx.commit_point)
-    if not registered.aliased and registered.previous_value is None:
+    if registered.aliased and (reason := _no_better_than_guessing(measured, value, evaluation)):
+        ctx.warn(f"the alias {alias} is now that of a model which may only guess: {reason}")
+    if not registered.aliased and registered.previous and registered.previous_value is None and candidate.reaches:
         ctx.warn(
             f"version {registered.previous} has the alias {alias} and no figure for {measured}: the alias stays;"
             " move it by hand in MLflow if this version is better"
@@ -100,7 +107,7 @@ def register_model(
         ctx.warn(f"version {registered.previous} was measured on other volumes than this one")
     path, figures = _write_registration(ctx.out, candidate, registered, location)
     ctx.facts(**figures)
-    ctx.info(_in_words(figures))
+    ctx.info(_in_words(candidate, registered))
     return Report(uri=str(path), figures=figures)
 
 
@@ -163,13 +170,29 @@ def _name_problem(name: str, alias: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _in_words(figures: Mapping[str, float | int | str]) -> str:
-    version, alias, before = figures["version"], figures["alias"], figures["previous_version"]
-    if not figures["is_best"]:
-        return f"version {version} is registered; {alias} stays with version {before}"
-    return (
-        f"version {version} is registered and has the alias {alias}{f' instead of version {before}' if before else ''}"
-    )
+def _in_words(candidate: Candidate, registered: Registered) -> str:
+    version, alias, before = registered.version, candidate.alias, registered.previous
+    figure = f"{candidate.metric} {number(candidate.value)}"
+    if registered.aliased:
+        why = f" instead of version {before}" if before else "; no version had it, so nothing was compared"
+        return f"version {version} ({figure}) is registered and has the alias {alias}{why}"
+    why = f"{alias} stays with version {before}" if before else f"no version is {alias} yet"
+    if not candidate.reaches:
+        why += f": the threshold is {number(candidate.threshold or 0)}"
+    return f"version {version} ({figure}) is registered; {why}"
+
+
+def _no_better_than_guessing(metric: str, value: float, evaluation: Report | None) -> str:
+    """Why the figure is no better than an answer that never looks at the volume would have; "" where it is."""
+    figures: Mapping[str, float | int | str] = evaluation.figures if evaluation is not None else {}
+    name, largest = metric.removeprefix(_HELD_BACK), figures.get("majority_share")
+    if name == "accuracy" and isinstance(largest, float) and value <= largest:
+        return f"its accuracy of {number(value)} is no more than that of always the largest class ({number(largest)})"
+    if name == "auc" and value <= 0.5:
+        return f"its {metric} of {number(value)} is that of chance (0.5) or below"
+    if name == "r2" and value <= 0:
+        return f"its r2 of {number(value)} is no more than that of always the mean (0)"
+    return ""
 
 
 @register_model.from_workspace

@@ -14,8 +14,8 @@ from engine.declare.node import node
 from engine.declare.parameters import Added, Advanced, Range
 from engine.diagnostics.rule import Rule
 from engine.errors import UsageError, VoxelflowError
-from engine.storage import is_url
 from nodes.splitting.groups import group_column
+from nodes.splitting.missing_labels import ClassMissing, is_soon_counted, lacking
 
 if TYPE_CHECKING:
     from nodes.splitting.selections import Split as Divided
@@ -29,8 +29,6 @@ class Split(NamedTuple):
     test: VolumeDelta
 
 
-_MOST_COUNTED = 200_000
-"""Volumes of a local table whose ids are read to count the parts, where the split does not read them anyway."""
 SplitBy = Literal["volume", "group", "label", "time", "blocks"]
 
 
@@ -106,12 +104,16 @@ def split_dataset(table: VolumeDelta, *, parameters: SplitParameters, ctx: TaskC
     divided = _divide(table, parameters)
     counts: list[int] | None = None
     # By volume no column has to be read, so the parts of a large or distant table are counted on average only.
-    if parameters.by != "volume" or _is_soon_counted(table):
+    if parameters.by != "volume" or is_soon_counted(table):
         from nodes.splitting.selections import count_parts, parted_copies
 
-        counts = count_parts(table, divided)
+        counted = count_parts(table, divided)
+        counts = [part.volumes for part in counted]
         for name in _empty(counts, parameters):
             ctx.warn(f"{name} has no volumes: {_too_few(parameters)}")
+        classes = table.spec.classes if table.spec is not None else ()
+        for text in _lacking([part.labels for part in counted], classes):
+            ctx.warn(f"{text}. {_against_lacking(parameters)}")
         if copies := parted_copies(table, divided):
             ctx.warn(copies.words())
         ctx.info(", ".join(f"{count:,} {name}" for name, count in zip(Split._fields, counts, strict=True)))
@@ -164,11 +166,6 @@ def _one_space(sources: int) -> str:
     )
 
 
-def _is_soon_counted(table: VolumeDelta) -> bool:
-    """Whether its ids are read in about a second."""
-    return not is_url(table.uri) and table.count <= _MOST_COUNTED
-
-
 def _shares(parameters: SplitParameters) -> tuple[float, float, float]:
     """Which share of the volumes each part has on average, before any are left out between blocks."""
     rest = 1 - parameters.test
@@ -194,6 +191,21 @@ def _too_few(parameters: SplitParameters) -> str:
     return f"there are too few different values in {parameters.column}"
 
 
+def _lacking(labels: Sequence[Mapping[float, int]], classes: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the labels of the parts train, validation and test."""
+    train, validation, test = labels
+    yield from lacking(train, {"validation": validation, "test": test}, classes)
+
+
+def _against_lacking(parameters: SplitParameters) -> str:
+    """What to do about a part that lacks a class."""
+    if parameters.by == "volume":
+        return "Split by label, take another seed, or give more volumes of the class."
+    if parameters.by == "label":
+        return "Give more volumes of the class, or choose larger shares."
+    return f"Give more volumes of the class, of other values of {', '.join(parameters.columns)}, or split by label."
+
+
 def _what_to_do(parameters: SplitParameters) -> tuple[str, str]:
     """Against a part without volumes, and the parameter that it is said of."""
     if parameters.by == "label":
@@ -214,7 +226,7 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
     """Count the parts of a table that is there already, from its ids and columns."""
     given, parameters = look.inputs.get("table"), SplitParameters(**look.params)
     table = given.dataset if given is not None else None
-    if not isinstance(table, VolumeDelta) or not _is_soon_counted(table):
+    if not isinstance(table, VolumeDelta) or not is_soon_counted(table):
         return {}
     if any(_problems(parameters)):
         return {}
@@ -222,14 +234,15 @@ def _scan(look: CheckContext) -> Mapping[str, Any]:
 
     try:
         divided = _divide(table, parameters)
-        counts = count_parts(table, divided)
+        counted = count_parts(table, divided)
         copies = parted_copies(table, divided)
         sources = _sources(table) if parameters.by == "blocks" else 0
     except VoxelflowError as exc:
         return {"problem": exc.message, "hint": exc.hint, "parameter": exc.parameter or ""}
     parts = [[each.model_dump(mode="json") for each in selections] for selections in divided]
     said = copies.words() if copies is not None else ""
-    return {"counts": counts, "parts": parts, "copies": said, "sources": sources}
+    counts, labels = [part.volumes for part in counted], [[*part.labels.items()] for part in counted]
+    return {"counts": counts, "labels": labels, "parts": parts, "copies": said, "sources": sources}
 
 
 @split_dataset.preview
@@ -246,6 +259,10 @@ def _preview(look: CheckContext) -> Mapping[str, Preview]:
     hint, parameter = _what_to_do(parameters)
     for name in _empty(look.facts.get("counts", ()), parameters) if "counts" in look.facts else ():
         look.report(PartIsEmpty, f"{name} has no volumes: {_too_few(parameters)}", hint=hint, parameter=parameter)
+    if counted := look.facts.get("labels"):
+        classes = given.spec.classes if given.spec is not None else ()
+        for text in _lacking([dict(part) for part in counted], classes):
+            look.report(ClassMissing, text, hint=_against_lacking(parameters), parameter="by")
     sources = look.facts.get("sources") or given.sources or 0
     if parameters.by == "blocks" and not parameters.source_column.strip() and sources > 1:
         look.report(

@@ -19,8 +19,9 @@ from engine.text import plural
 from nodes.conversion.commas import WITH_POINT, number_with_comma
 from nodes.loaders import READS
 from nodes.splitting.groups import group_column
+from nodes.splitting.missing_labels import ClassMissing as ClassMissing  # which `label_checks` reports
 from nodes.training.architecture import parameter_count
-from nodes.training.label_checks import check_labels, check_names, check_numbering
+from nodes.training.label_checks import check_labels, check_names, check_numbering, check_parts, count_parts_by_label
 from nodes.training.rules import (
     BadFilesStop,
     BatchMayNotBeFilled,
@@ -162,15 +163,17 @@ def _verify(outputs: Mapping[str, Dataset], for_change: bool) -> str:
 
 @train_resnet3d.scan
 def _scan(look: CheckContext) -> Mapping[str, Any]:
-    """Whether the own model's file may run; nothing of it is run here."""
+    """How the labels are parted, and whether the own model's file may run; nothing of it is run here."""
     from nodes.training.model_file import read_model_file
 
+    labels = count_parts_by_label(look)
+    found: dict[str, Any] = {"labels": labels} if labels else {}
     try:
         if look.params["model_file"]:
             read_model_file(look.params["model_file"])
     except UsageError as exc:
-        return {"model_file": [exc.message, exc.hint]}
-    return {}
+        found["model_file"] = [exc.message, exc.hint]
+    return found
 
 
 @train_resnet3d.preview
@@ -200,6 +203,7 @@ def _preview(look: CheckContext) -> Preview:
                 port=port,
             )
     check_numbering(look, data, validation)
+    check_parts(look, data, validation)
     _check_repeated(look, data)
     share = 0.0 if validation is not None else look.params["validation_share"]
     if validation is None and share == 0:

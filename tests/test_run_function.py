@@ -55,6 +55,17 @@ def test_a_run_that_fails_is_returned_and_one_that_cannot_start_raises(workspace
     assert missing.value.__notes__ == [missing.value.hint] != [""]
 
 
+def test_names_are_those_that_the_command_takes(workspace: Workspace) -> None:
+    write_pipeline(_TWO, workspace.pipelines / "two.json")
+    assert voxelflow.run("two", workspace=workspace.root).state == "done"
+    with pytest.raises(CheckFailed) as refused:  # it is found, and has no such parameter
+        voxelflow.run("quickstart", workspace=workspace.root, epoch=3)
+    assert "epoch" in refused.value.__notes__[0]
+    with pytest.raises(PipelineError, match="there is no pipeline quikstart") as missing:
+        voxelflow.run("quikstart", workspace=workspace.root)
+    assert "Did you mean quickstart?" in missing.value.hint
+
+
 @pytest.mark.parametrize(
     ("limits", "reached"),
     [({"stop_after": "0.5s"}, "0.5 s"), ({"stop_at_cost": 1.0}, "1.00")],

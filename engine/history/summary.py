@@ -110,8 +110,8 @@ def _numbers(figures: Mapping[str, Any]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that the run had otherwise than the one before. `kind` is "Parameter", "Data", "Code", "Node" or
-    "Profile"; `where` the node's name, "" for the whole run."""
+    """Something that the run had otherwise than the one before. `kind` is "Parameter", "Data", "Code", "Node",
+    "Wire" or "Profile"; `where` the node's name, "" for the whole run."""
 
     kind: str
     where: str
@@ -198,6 +198,6 @@ def _nodes(before: Pipeline | None, now: Pipeline | None) -> Iterator[Change]:
     names = names_in_both(before, now)
     wires = [{(e.source, e.target) for e in pipeline.edges} for pipeline in (before, now)]
     for source, target in sorted(wires[1] - wires[0]):
-        yield Change("Node", "", wire_name(source, target, names), ABSENT, "wire added")
+        yield Change("Wire", "", wire_name(source, target, names), ABSENT, "added")
     for source, target in sorted(wires[0] - wires[1]):
-        yield Change("Node", "", wire_name(source, target, names), "was there", "wire removed")
+        yield Change("Wire", "", wire_name(source, target, names), "was there", "removed")

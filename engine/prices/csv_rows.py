@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from engine.declare.field_rules import control_character
 from engine.errors import UsageError
+from engine.storage.encodings import LOOKED_AT, SAVE_AS_UTF_8, no_utf_8
 from engine.storage.files import read_document, write_whole
 from engine.storage.io_errors import remedy
 from engine.text import did_you_mean
@@ -130,14 +131,16 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
 
 def _text(path: Path, data: bytes | None) -> str:
     try:
-        # Spreadsheets begin a CSV file with a byte order mark.
-        return (read_document(path) if data is None else data).decode("utf-8-sig")
+        found = read_document(path) if data is None else data
     except FileNotFoundError:
         raise
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
+    try:
+        # Spreadsheets begin a CSV file with a byte order mark.
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is not text in UTF-8", hint="Save it as CSV in UTF-8.") from None
+        raise UsageError(f"{path} is {no_utf_8(found[:LOOKED_AT])}", hint=SAVE_AS_UTF_8) from None
 
 
 def _column(name: str, layout: Layout) -> str:

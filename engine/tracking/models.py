@@ -115,7 +115,8 @@ def upload_model(client: MlflowClient, model: LoggedModel, folder: Path, mlflow_
 class Candidate:
     """A model to register: `folder` in MLflow's format, `digest` the hash that identifies it.
 
-    `value` of `metric` decides about the alias. `tags` are kept on the version beside them.
+    `value` of `metric` decides about the alias; one that does not reach the `threshold` never gets it. `tags` are kept
+    on the version beside them.
     """
 
     name: str
@@ -126,6 +127,12 @@ class Candidate:
     value: float
     higher_is_better: bool
     tags: Mapping[str, str]
+    threshold: float | None = None
+
+    @property
+    def reaches(self) -> bool:
+        """Whether its figure is as good as the threshold."""
+        return self.threshold is None or self.value == self.threshold or self.beats(self.threshold)
 
     def beats(self, other: float) -> bool:
         """Whether its figure is better than `other`."""
@@ -262,11 +269,13 @@ def _move_alias(client: MlflowClient, candidate: Candidate, version: str) -> Reg
         previous, _, value = own.get(REPLACED, "").partition(" ")
         return Registered(version, True, previous, float(value) if value else None)
     if holder is None:
+        if not candidate.reaches:
+            return Registered(version, False)
         client.set_registered_model_alias(candidate.name, candidate.alias, version)
         return Registered(version, True)
     tags = client.get_model_version(candidate.name, str(holder)).tags
     known = _number(tags.get(_metric_tag(candidate.metric)))
-    if known is not None and candidate.beats(known):
+    if known is not None and candidate.beats(known) and candidate.reaches:
         client.set_model_version_tag(candidate.name, version, REPLACED, f"{holder} {known!r}")
         client.set_registered_model_alias(candidate.name, candidate.alias, version)
         return Registered(version, True, str(holder), known, tags.get("voxelflow.data", ""))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.errors import DataError
+from engine.storage.encodings import LOOKED_AT, SAVE_AS_UTF_8, no_utf_8
 from engine.storage.files import check_regular
 from engine.storage.io_errors import number_of, remedy
 from nodes.conversion.columns import typed
@@ -133,10 +133,7 @@ def _unreadable(path: Path, exc: Exception, header: str) -> DataError:
         return DataError(f"{path.name} cannot be read: {exc.strerror or exc}", hint=remedy(exc))
     reason = next(iter(str(exc).splitlines()), type(exc).__name__)
     if isinstance(exc, UnicodeDecodeError) or _NO_UTF_8 in reason:
-        return DataError(
-            f"{path.name} cannot be read: it is not text in UTF-8, but {_encoding_of(path)}",
-            hint='Save it as UTF-8: in Excel as "CSV UTF-8", in LibreOffice with the character set Unicode (UTF-8).',
-        )
+        return DataError(f"{path.name} cannot be read: it is {_encoding_of(path)}", hint=SAVE_AS_UTF_8)
     if "straddling" in reason:  # two blocks of Arrow's
         reason = "a row of it is longer than 1 MB; perhaps a quotation mark is never closed"
     return DataError(
@@ -146,9 +143,8 @@ def _unreadable(path: Path, exc: Exception, header: str) -> DataError:
 
 
 def _encoding_of(path: Path) -> str:
-    """What a text that is no UTF-8 is most likely in."""
     with path.open("rb") as file:
-        return "in UTF-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "perhaps in Latin-1 or Windows-1252"
+        return no_utf_8(file.read(LOOKED_AT))
 
 
 _Find = Callable[[list[str]], tuple[int, int | None]]

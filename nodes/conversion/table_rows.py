@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeSpec
-from engine.errors import DataError
+from engine.errors import DataError, first_line
 from engine.storage import is_url, manifest
 from nodes.conversion.formats import AFFINE, GEOMETRY, SURVEY
 from nodes.conversion.labels import LABEL_TABLES, LabelRule, Labels, find_labels
@@ -205,7 +205,7 @@ class _OpenFile:
         except FileNotFoundError as exc:
             raise DataError(f"{self.path} is gone", hint="Run the node that makes the table again.") from exc
         except (OSError, pa.ArrowException) as exc:
-            raise DataError(f"{self.path} cannot be read as Parquet: {exc}", hint=_VERIFY) from exc
+            raise DataError(f"{self.path} cannot be read as Parquet: {first_line(exc)}", hint=_VERIFY) from exc
         metadata = self._file.metadata
         self._starts = np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))])
         self._index: PageIndex | None = None
@@ -229,7 +229,7 @@ class _OpenFile:
                 return volume, self.facts(number)
             return self._decoded(number), self.facts(number)
         except (OSError, pa.ArrowException) as exc:
-            raise DataError(f"{self.path} cannot be read: {exc}", hint=_VERIFY) from exc
+            raise DataError(f"{self.path} cannot be read: {first_line(exc)}", hint=_VERIFY) from exc
 
     def facts(self, number: int) -> Mapping[str, Any]:
         if not self._columns:

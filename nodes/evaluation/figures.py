@@ -37,6 +37,7 @@ from nodes.reporting.plots import (
     draw_roc,
     draw_thresholds,
 )
+from nodes.splitting.missing_labels import one_class_only
 
 MISTAKES = 20
 CLASS_FIGURES = 20
@@ -245,7 +246,10 @@ class ClassEvaluation:
         support, names = self.classes.support, self.predictions.classes
         largest = int(support.argmax())
         missing = [name for name, count in zip(names, support, strict=True) if not count]
-        if missing:
+        if len(names) - len(missing) == 1:
+            only = one_class_only("judged", names[largest], int(support[largest]))
+            yield f"{only}. Evaluate volumes of other classes too"
+        elif missing:
             more = len(missing) - CLASS_FIGURES
             listed = ", ".join(missing[:CLASS_FIGURES]) + (f" and {more:,} more" if more > 0 else "")
             yield f"no volume is of {listed}: nothing is known of {'it' if len(missing) == 1 else 'these classes'}"

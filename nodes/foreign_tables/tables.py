@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine.errors import DataError, UnsupportedTable
+from engine.errors import DataError, UnsupportedTable, first_line
 from engine.storage import is_url, links, manifest
 from engine.storage.files import DANGLING, check_regular
 from engine.storage.find_place import place_at
-from engine.storage.io_errors import remedy
+from engine.storage.io_errors import number_of, remedy
 from engine.storage.objects import RemotePath
 from engine.storage.place import Place
 from nodes.conversion.columns import to_bools, typed
@@ -33,6 +34,7 @@ from nodes.table.ledger import is_given_once
 from nodes.table.log import LOG
 from nodes.table.snapshot import is_outside, load_delta
 from nodes.volume_file.fatal_footer import refuse_fatal
+from nodes.volume_file.id_bounds import doubled_column
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -258,13 +260,14 @@ def reading(path: str) -> Iterator[None]:
                 f"{path} cannot be read: {DANGLING}", hint="Put the file back, or remove the link."
             ) from exc
         raise DataError(f"{path} is gone", hint="The table changed while it was read. Run the pipeline again.") from exc
-    except pa.ArrowException as exc:
-        said = next(iter(str(exc).splitlines()), "")
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as exc:  # the last: of a damaged column's name
+        if (number := number_of(exc)) is not None:  # Arrow's own errors about the bytes have none
+            why = exc.strerror if isinstance(exc, OSError) and exc.strerror else os.strerror(number)
+            raise DataError(f"{path} cannot be read: {why}", hint=remedy(exc)) from exc
         raise UnsupportedTable(
-            f"{path} cannot be read as Parquet: {said}", hint="Repair the file, or remove it from the table."
+            f"{path} cannot be read as Parquet: {first_line(exc)}",
+            hint="Repair the file, or remove it from the table.",
         ) from exc
-    except OSError as exc:
-        raise DataError(f"{path} cannot be read: {exc.strerror or exc}", hint=remedy(exc)) from exc
 
 
 @contextmanager
@@ -295,6 +298,8 @@ def opened(
         ):
             if metadata is None:
                 refuse_fatal(file.metadata)
+                if problem := doubled_column(file.schema_arrow.names):
+                    raise pa.ArrowInvalid(problem)
             yield file
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.declare.progress import track
-from engine.errors import DataError, UnsupportedTable, VoxelflowError
+from engine.errors import DataError, UnsupportedTable, VoxelflowError, first_line
 from engine.storage import is_url, parse_url
 from engine.storage.schemes import SCHEMES
 from nodes.loaders.joined_columns import joined
@@ -26,7 +26,7 @@ from nodes.table.features import renamed_columns
 from nodes.table.selection import no_column
 from nodes.table.snapshot import TableFile, local_folder, open_table
 from nodes.volume_file.fatal_footer import refuse_damaged
-from nodes.volume_file.id_bounds import OTHER_FILE, Described, ends_of, other_content
+from nodes.volume_file.id_bounds import OTHER_FILE, Described, doubled_column, ends_of, other_content
 from nodes.volume_file.layout import spec_of
 from nodes.volume_file.page_index import NotIndexable, PageIndex, index_pages
 from nodes.volume_file.parts import read_parts
@@ -307,7 +307,9 @@ def reading(path: str) -> Iterator[None]:
     except FileNotFoundError as exc:
         raise DataError(f"{path} is gone", hint="Run the node that makes the table again.") from exc
     except (pa.ArrowInvalid, UnicodeDecodeError) as exc:  # the second: of a damaged column's name
-        raise UnsupportedTable(f"{path} cannot be read as Parquet: {exc}", hint="Make the table again.") from exc
+        raise UnsupportedTable(
+            f"{path} cannot be read as Parquet: {first_line(exc)}", hint="Make the table again."
+        ) from exc
     except OSError as exc:
         if exc.errno:  # the machine's trouble, not the file's
             raise
@@ -328,6 +330,8 @@ def _rows_of(
                 f"{path} has no column {' and '.join(sorted(missing))}",
                 hint="Choose a volume table: it has the columns id, label and volume.",
             )
+        if problem := doubled_column(file.schema_arrow.names):
+            raise pa.ArrowInvalid(problem)
         table = file.read(columns=["id", "label"] if "label" in names else ["id"], use_threads=False)
         metadata = file.metadata
     groups = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))

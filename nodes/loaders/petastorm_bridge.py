@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import DataError, UsageError
+from engine.errors import DataError, UsageError, first_line
 from engine.storage import is_url
 from nodes.loaders.data_files import LOCAL, FileAccess
 
@@ -127,7 +127,7 @@ class _Files:
             target = shell_quote(self._where) if self._where else "TABLE"
             what = "its footer" if piece.row_group is None else f"row group {piece.row_group}"
             return DataError(
-                f"{path}: {what} cannot be read: {exc}",
+                f"{path}: {what} cannot be read: {first_line(exc)}",
                 hint="The file is damaged or cannot be reached."
                 f" `voxelflow verify {target}` lists all damage and says what to do.",
             )

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from engine.errors import DataError
+from engine.errors import DataError, first_line
 from nodes.loaders.data_files import FileAccess, FileRows, refuse_changed, stamp_of
 from nodes.loaders.interface import Batch, Loader, Reading, Source
 from nodes.loaders.read_ahead import reading_threads
@@ -104,7 +104,7 @@ class RowGroupSource(Source):
             raise DataError(f"{path} is gone", hint="Something vacuumed the table. Make it again.") from exc
         except (OSError, pa.ArrowInvalid) as exc:
             raise DataError(
-                f"{path}: row group {number} cannot be read: {exc}",
+                f"{path}: row group {number} cannot be read: {first_line(exc)}",
                 hint="The file is damaged or cannot be reached."
                 f" `voxelflow verify {quote(self.where)}` lists all damage and says what to do.",
             ) from exc

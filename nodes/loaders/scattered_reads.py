@@ -90,43 +90,68 @@ class ScatteredReads:
     ) -> int:
         """How many reads, from the first on, were made so."""
         numbers, number = self._numbers, len(files)
-        if numbers is None or (context := self._context(numbers)) is None:
+        if numbers is None or (mine := self._requests(numbers)) is None:
             return 0
-        places = np.empty((number, 2, 2), np.uint64)
-        places[:, 0, 0], places[:, 0, 1] = _addresses(heads), heads.shape[1]
-        places[:, 1, 0], places[:, 1, 1] = _addresses(bodies), bodies.shape[1]
-        requests = np.zeros(number, _IOCB)
-        requests["data"] = np.arange(number)
-        requests["opcode"] = _PREADV
-        requests["file"] = files
-        requests["buffer"], requests["bytes"] = _addresses(places), 2
-        requests["offset"] = offsets
-        pointers, events = _addresses(requests), np.empty(number, _EVENT)
-        submitted = _call(numbers.submit, context, number, pointers.ctypes.data)
+        mine.fill(files, offsets, heads, bodies)
+        submitted = _call(numbers.submit, mine.context, number, mine.pointers_at)
         # None: the first is refused, or this is the child of a fork, which has no context of its own.
         ended = 0
         while ended < submitted:
-            found = _call(numbers.getevents, context, 1, submitted - ended, events[ended:].ctypes.data, 0)
+            at = mine.events_at + ended * _EVENT.itemsize
+            found = _call(numbers.getevents, mine.context, 1, submitted - ended, at, 0)
             if found > 0:
                 ended += found
             elif ctypes.get_errno() != errno.EINTR:
                 # The kernel may still write into the caller's memory: no way on from here is safe.
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        counts[events["data"][:ended].astype(np.int64)] = events["result"][:ended]
+        counts[mine.ended[:ended]] = mine.results[:ended]
         return ended
 
-    def _context(self, numbers: _Numbers) -> ctypes.c_ulong | None:
+    def _requests(self, numbers: _Numbers) -> _Requests | None:
         """This thread's."""
-        context: ctypes.c_ulong | None = getattr(self._local, "context", None)
-        if context is None:
+        mine: _Requests | None = getattr(self._local, "requests", None)
+        if mine is None:
             context = ctypes.c_ulong(0)
             if _call(numbers.setup, MOST, ctypes.addressof(context)) != 0:
                 self._numbers = None
                 return None
-            self._local.context = context
+            mine = self._local.requests = _Requests(context)
             with self._lock:
                 self._contexts.append(context)
-        return context
+        return mine
+
+
+class _Requests:
+    """What a thread tells the system, and is told, for up to `MOST` reads; filled anew for each call.
+
+    Measured with batches of 32: made anew for each call, it takes a fifth of the processor time of loading volumes of
+    3.6 kB, and a tenth with 36 kB (`python -m benchmarks load --shape 30,30,10`).
+    """
+
+    def __init__(self, context: ctypes.c_ulong) -> None:
+        self.context = context
+        self._places = np.zeros((MOST, 2, 2), np.uint64)
+        """Of each read: address and length of head and body."""
+        requests, self._steps = np.zeros(MOST, _IOCB), np.arange(MOST, dtype=np.uint64)
+        requests["data"], requests["opcode"] = self._steps, _PREADV
+        requests["buffer"], requests["bytes"] = self._addresses(self._places), 2
+        self._files, self._offsets = requests["file"], requests["offset"]
+        self._pointers, events = self._addresses(requests), np.zeros(MOST, _EVENT)
+        self.pointers_at, self.events_at = _address(self._pointers), _address(events)
+        self.ended, self.results = events["data"], events["result"]
+
+    def fill(
+        self, files: Sequence[int], offsets: NDArray[np.int64], heads: NDArray[np.uint8], bodies: NDArray[np.uint8]
+    ) -> None:
+        """Ask for these reads, as `ScatteredReads.read` describes them."""
+        number, places = len(files), self._places
+        places[:number, 0, 0], places[:number, 0, 1] = self._addresses(heads), heads.shape[1]
+        places[:number, 1, 0], places[:number, 1, 1] = self._addresses(bodies), bodies.shape[1]
+        self._files[:number], self._offsets[:number] = files, offsets
+
+    def _addresses(self, array: NDArray[Any]) -> NDArray[np.uint64]:
+        """Where each item of the first axis begins."""
+        return self._steps[: len(array)] * np.uint64(array.strides[0]) + np.uint64(_address(array))
 
 
 def _numbers() -> _Numbers | None:
@@ -141,9 +166,8 @@ def _call(number: int, *arguments: ctypes.c_ulong | int) -> int:
     return int(_syscall(ctypes.c_long(number), *words))
 
 
-def _addresses(array: NDArray[Any]) -> NDArray[np.uint64]:
-    """Where each item of the first axis begins."""
-    return np.uint64(array.ctypes.data) + np.uint64(array.strides[0]) * np.arange(len(array), dtype=np.uint64)
+def _address(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 _syscall: Any = None

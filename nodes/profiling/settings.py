@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from engine.declare.parameters import Advanced, Range, Unit
+from engine.declare.parameters import Added, Advanced, Range, Unit
 from nodes.loaders import LoaderChoice
 from nodes.training.architecture import Depth
+from nodes.training.labels import Task
 from nodes.training.settings import Settings
 
 
@@ -17,6 +18,7 @@ class ProfileParameters:
 
     Attributes:
         depth: layers of the network.
+        task: classification, or regression for labels that are any numbers.
         batch_sizes: the sizes to measure, over all workers.
         workers: numbers of TensorFlow processes that share every batch; each is measured with each size.
         optimizer: Adam keeps two more values for each weight than the gradient, momentum one.
@@ -29,6 +31,7 @@ class ProfileParameters:
     """
 
     depth: Annotated[Depth, Unit("layers")] = 18
+    task: Annotated[Task, Added()] = "classification"
     batch_sizes: Annotated[tuple[int, ...], Range(1, 65_536), Unit("volumes")] = (1, 2, 4, 8, 16, 32, 64)
     workers: Annotated[tuple[int, ...], Range(1, 64)] = (1,)
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -43,6 +46,7 @@ class ProfileParameters:
         """Of the training that is measured: without validation or checkpoints, all else at its defaults."""
         return Settings(
             depth=self.depth,
+            task=self.task,
             batch_size=batch_size,
             workers=workers,
             optimizer=self.optimizer,

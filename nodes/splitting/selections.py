@@ -8,6 +8,7 @@ ranges of time are found in the data (12 bytes of memory a row).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from nodes.transforms.extent import extent_before
 
 SOURCE = "source"
 """The column of CutVolumes with the volume that a patch was cut from."""
+_MOST_LABELS = 1_000
+"""With more different labels nobody asks which of them a part lacks: they are measured, not classes."""
 BLOCK_VOLUMES = 8
 """Volumes along each axis of a block, where nobody says how large it is."""
 
@@ -215,10 +218,25 @@ def gap_and_lengths(
     return gaps, lengths
 
 
-def count_parts(table: VolumeDelta, split: Split) -> list[int]:
-    """How many volumes each part has. Raises `DataError` when a column is not there."""
-    columns = _columns(table, columns_for([each for part in split for each in part]))
-    return [int(np.count_nonzero(held(part, columns))) for part in split]
+class PartCount(NamedTuple):
+    """How many volumes a part has, and how many of them each label; no labels where these are too many for classes."""
+
+    volumes: int
+    labels: dict[float, int]
+
+
+def count_parts(table: VolumeDelta, parts: Sequence[Sequence[Selection]]) -> list[PartCount]:
+    """What each part of the table holds, in their order. Raises `DataError` when a column is not there."""
+    columns = _columns(table, columns_for([each for part in parts for each in part]))
+    labels = columns["label"].to_numpy(zero_copy_only=False).astype(np.float64)
+    few = len(np.unique(labels)) <= _MOST_LABELS
+    kept = [held(part, columns) for part in parts]
+    return [PartCount(int(np.count_nonzero(rows)), _label_counts(labels[rows]) if few else {}) for rows in kept]
+
+
+def _label_counts(labels: NDArray[np.float64]) -> dict[float, int]:
+    found, counts = np.unique(labels[np.isfinite(labels)], return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
 def count_sources(table: VolumeDelta) -> int:

@@ -27,7 +27,7 @@ from deltalake import Schema
 from deltalake.schema import Field
 
 from engine.declare.context import TaskContext
-from engine.errors import DataError, UnsupportedTable
+from engine.errors import DataError, UnsupportedTable, first_line
 from engine.text import plural
 from nodes.table.constraint_sql import Expression, Uncertain, columns_in, parse
 from nodes.table.constraint_values import holds
@@ -241,7 +241,7 @@ def _batches(path: Path, names: Collection[str], columns: Schema) -> Iterator[pa
                 yield pa.record_batch(arrays, names=[*batch.schema.names, *lacking])
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
         hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
-        raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc
+        raise DataError(f"{path} cannot be read: {first_line(exc)}", hint=hint) from exc
 
 
 def _batch_rows(metadata: Any, names: Collection[str]) -> int:

@@ -17,7 +17,7 @@ from deltalake.schema import Field
 
 from engine.declare.context import TaskContext
 from engine.declare.datasets import VolumeParquet, VolumeSpec
-from engine.errors import DataError, StaleInput, UsageError
+from engine.errors import DataError, StaleInput, UsageError, first_line
 from engine.storage.place import Place
 from engine.text import plural
 from nodes.table import DeletedRows, Existing, Mode
@@ -148,7 +148,7 @@ def _footer(wanted: Wanted, part: Part) -> pq.ParquetFile:
         size, footer, _ = read_footer(path)
     except (OSError, pa.ArrowException) as exc:
         hint = "If the file is damaged, `voxelflow verify` of its folder lists all damage and says what to do."
-        raise DataError(f"{path} cannot be read: {exc}", hint=hint) from exc
+        raise DataError(f"{path} cannot be read: {first_line(exc)}", hint=hint) from exc
     if size != part.bytes:
         raise StaleInput(
             f"{path} is not the file it was: {plural(size, 'bytes')}, not {part.bytes:,}", hint="Run it again."

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import DataError
+from engine.errors import DataError, first_line
 from engine.storage.find_place import place_at
-from engine.storage.local_place import LocalPlace
 from engine.storage.place import Place
 from nodes.table.log import LOG, commit_name, kind_of, lines, refuse_damaged, torn
-from nodes.table.snapshot import TableVersion, load_delta, table_version
+from nodes.table.snapshot import TableVersion, naming_files, table_version
 from nodes.table.temporary_folder import temporary_folder
 
 _PATH = re.compile(rb'\s*\{\s*"\w+"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
@@ -33,9 +32,11 @@ def sample_table(where: str | Path | Place, version: int, count: int) -> TableVe
     """A version of the table with `count` of its files, always the same ones, or all if there are fewer. To look at:
     what a writer must know of it (`token`) is not there.
 
-    Raises as `open_table`, but that an error may name a copy of the log; and `DataError` when the log does not have all
-    of the version as lines or as a checkpoint of one of the two old kinds.
+    Raises as `open_table`, and `DataError` when the log does not have all of the version as lines or as a checkpoint of
+    one of the two old kinds.
     """
+    from deltalake import DeltaTable
+
     place = place_at(where)
     sample = _Sample(count)
     names = set(place.names(LOG))
@@ -61,7 +62,9 @@ def sample_table(where: str | Path | Place, version: int, count: int) -> TableVe
         log = folder / LOG
         log.mkdir()
         (log / commit_name(0)).write_bytes(chosen)
-        return table_version(load_delta(LocalPlace(folder)), place, version)
+        with naming_files(place, version):
+            delta = DeltaTable(str(folder))
+        return table_version(delta, place, version)
 
 
 class _Sample:
@@ -142,7 +145,7 @@ def _checkpoint_rows(place: Place, name: str) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(place.open(name, stat.size if stat else 0)) as file:
             yield from file.iter_batches(_ROWS, columns=["add", "protocol", "metaData"], use_threads=False)
     except (OSError, pa.ArrowException) as exc:
-        raise torn(place.path(name), str(exc)) from exc
+        raise torn(place.path(name), first_line(exc)) from exc
 
 
 def _numbers(rows: pa.RecordBatch, kind: str) -> list[int]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.errors import DataError, StaleInput, TableConflict
+from engine.errors import DataError, StaleInput, TableConflict, first_line
 from engine.storage.place import Place
 from engine.storage.table_lock import INTERNALS
 from engine.text import plural
@@ -165,7 +165,7 @@ def ids_in(place: Place, path: str, size: int) -> pa.Array:
             found = file.read(columns=["id"], use_threads=False)["id"]
     except (OSError, KeyError, pa.ArrowException) as exc:
         hint = "Run the node that made it again."
-        raise DataError(f"the ids in {place.path(path)} cannot be read: {exc}", hint=hint) from exc
+        raise DataError(f"the ids in {place.path(path)} cannot be read: {first_line(exc)}", hint=hint) from exc
     # Other writers have them as string views, which Arrow does not compare.
     return found.cast(pa.string()).combine_chunks()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from engine.declare.datasets import Selection, VolumeDelta, VolumeSpec
-from engine.errors import DataError, StaleInput, UnsupportedTable, VoxelflowError
+from engine.errors import DataError, StaleInput, UnsupportedTable, VoxelflowError, first_line
 from engine.storage.find_place import place_at
 from engine.storage.objects import redact
 from engine.storage.place import Place
@@ -171,7 +171,7 @@ def table_version(delta: DeltaTable, place: Place, version: int) -> TableVersion
 def last_token(delta: DeltaTable, place: Place) -> int:
     """The fencing token of the last writer of this version of the table at `place`, 0 when there was none."""
     # Read only now: delta-rs has not looked at these lines of the log before.
-    with _naming_files(place, delta.version()):
+    with naming_files(place, delta.version()):
         token = delta.transaction_version(WRITER_APP_ID) or 0
     if not token and _EXPIRY in delta.metadata().configuration:
         # The table lets transactions expire, in a snapshot: the commit still has it.
@@ -204,12 +204,12 @@ def load_delta(root: Path | Place, version: int | None = None) -> DeltaTable:
     folder, address = place.local_folder, place.delta_rs_address
     if folder is not None:
         refuse_torn(folder)
-    with _naming_files(place, version):
+    with naming_files(place, version):
         return DeltaTable(address, version=version) if address is not None else load_copy(place, version)
 
 
 @contextmanager
-def _naming_files(place: Place, version: int | None) -> Iterator[None]:
+def naming_files(place: Place, version: int | None) -> Iterator[None]:
     """What delta-rs cannot read of a log in our words, with the file of the log as far as it is found."""
     from deltalake.exceptions import DeltaError
 
@@ -396,7 +396,8 @@ def describe_file(root: Path | Place, path: str) -> TableFile:
                 label_min, label_max = _least(label_min, labels["min"]), _most(label_max, labels["max"])
     except (OSError, KeyError, pa.ArrowException) as exc:
         raise DataError(
-            f"{place.path(path)} cannot be read as a file of volumes: {exc}", hint="Run the node that made it again."
+            f"{place.path(path)} cannot be read as a file of volumes: {first_line(exc)}",
+            hint="Run the node that made it again.",
         ) from exc
     mtime_ms = found.mtime_ns // 1_000_000
     return TableFile(path, found.size, rows, labelled, mtime_ms, id_min or "", id_max or "", label_min, label_max)

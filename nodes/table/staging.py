@@ -44,7 +44,16 @@ from engine.storage.place import NewFile, Place
 from engine.storage.process_lock import ProcessLock
 from engine.storage.table_lock import INTERNALS
 from nodes.table.snapshot import TableFile, describe_file
-from nodes.volume_file.id_bounds import OTHER_FILE, WRONG_ENDS, footer_ends, id_bounds, other_content, other_rows
+from nodes.volume_file.id_bounds import (
+    OTHER_FILE,
+    WRONG_ENDS,
+    WRONG_LABELS,
+    footer_ends,
+    have_same_labels,
+    id_bounds,
+    is_exactly,
+    other_content,
+)
 from nodes.volume_file.rewrite import Recipe, RowSource, read_metadata, rewrite, rewritten_name, stored_ends
 
 Ranges = tuple[tuple[int, int], ...]
@@ -57,16 +66,21 @@ _SOURCES = "sources-"
 def _source(folder: Path, file: TableFile, rows: Ranges) -> RowSource:
     """Rows of a file. Another file of the same size would be copied without a word, and its rows be there twice.
 
-    Its ids and labels are read only where its footer does not say that they are the log's.
+    Its ids and labels are read only where its footer does not say that they are the log's. Ends within those of the
+    log are as wrong: the new file would have them.
     """
     source = RowSource(folder / file.path, file.bytes, rows)
     by_footer = footer_ends(metadata := read_metadata(source.path, source.bytes))
-    if by_footer is None or other_content(by_footer, file):
-        if problem := other_content(stored_ends(source.path), file):
+    if by_footer is None or not is_exactly(by_footer, file):
+        found = stored_ends(source.path)
+        if problem := other_content(found, file):
             raise DataError(f"{source.path} {problem}", hint=OTHER_FILE)
-        if other_rows(id_bounds(metadata), (file.id_min, file.id_max)):
+        wrong = WRONG_ENDS if id_bounds(metadata) not in (None, found.ids) else ""
+        if by_footer is not None and not wrong and not have_same_labels(by_footer, found):
+            wrong = WRONG_LABELS
+        if wrong:
             raise DataError(
-                f"{source.path} is damaged: {WRONG_ENDS}",
+                f"{source.path} is damaged: {wrong}",
                 hint="`voxelflow verify` of the table lists all damage and says what to do.",
             )
     return source

@@ -31,28 +31,45 @@ class UnknownRemove:
 def unknown_removes(place: Place, last: int) -> list[UnknownRemove]:
     """Those in the commits up to `last` whose files are still in the table.
 
-    None where a commit is gone: it may have added such a file. None before a RESTORE, which undoes them; none of
-    compactions, of which `doubled_rows` says whether rows are there twice. Memory: the paths of the table's files, and
-    a number for each that the log names. Raises `DataError` for a commit that is damaged otherwise.
+    None where a commit is gone: it may have added such a file. None that a RESTORE undoes; none of compactions, of
+    which `doubled_rows` says whether rows are there twice. Memory: the paths of the table's files, and a number for
+    each that the log names. Raises `DataError` for a commit that is damaged otherwise.
     """
     added = set[int]()
-    active = set[str]()
-    found: list[UnknownRemove] = []
+    active: dict[str, int] = {}
+    found: list[tuple[UnknownRemove, int]] = []
     for version in range(last + 1):
         try:
             adds, removes = list(actions(place, version, "add")), list(actions(place, version, "remove"))
-            if found and next(actions(place, version, "commitInfo"), {}).get("operation") == "RESTORE":
-                found.clear()
+            info = next(actions(place, version, "commitInfo"), {}) if found else {}
         except FileNotFoundError:
             return []
+        if info.get("operation") == "RESTORE":
+            # What the restored version had is rightly there again, but for what was not taken out before it.
+            target = _restored(info)
+            found = [
+                (each, since)
+                for each, since in found
+                if target is not None and (each.version <= target or since > target)
+            ]
         names, gone = set(_paths(adds)), set(_paths(removes))
         if not adds or any(action.get("dataChange", True) for action in adds):
             unknown = (path for path in gone if hash(path) not in added and not is_outside(path))
-            found += [UnknownRemove(version, path, meant) for path in unknown for meant in _alike(path, active)]
-        active -= gone
-        active |= names
+            alike = ((path, meant) for path in unknown for meant in _alike(path, active))
+            found += [(UnknownRemove(version, path, meant), active[meant]) for path, meant in alike]
+        for path in gone - names:
+            active.pop(path, None)
+        for path in names:
+            active.setdefault(path, version)
         added.update(map(hash, names))
-    return [each for each in found if each.meant in active]
+    return [each for each, _ in found if each.meant in active]
+
+
+def _restored(info: Mapping[str, Any]) -> int | None:
+    """The version that a RESTORE brings back; None where it names a moment instead."""
+    given = info.get("operationParameters")
+    version = str(given.get("version")) if isinstance(given, Mapping) else ""
+    return int(version) if version.isdecimal() else None
 
 
 def _paths(files: Iterable[Mapping[str, Any]]) -> Iterator[str]:

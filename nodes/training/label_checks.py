@@ -1,10 +1,14 @@
-"""What `TrainResNet3D` reports of labels before a training."""
+"""What `TrainResNet3D` reports of labels before a training. `ProfileTraining` shares some."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.declare.check_context import CheckContext
-from engine.declare.datasets import Preview
+from engine.declare.datasets import Preview, Selection, VolumeDelta
+from engine.errors import VoxelflowError
 from engine.text import label_text
+from nodes.splitting.missing_labels import ClassMissing, class_name, is_soon_counted, lacking
 from nodes.training.labels import unknown_classes
 from nodes.training.rules import LabelIsNoClass, LabelsDoNotFit, OneLabelOnly, UnknownToTraining
 
@@ -21,17 +25,67 @@ def check_labels(look: CheckContext, port: str, preview: Preview) -> None:
             port=port,
         )
     elif port == "data" and preview.labels_complete and len(preview.labels) == 1:
-        classes = preview.spec.classes if preview.spec is not None else ()
-        label = float(preview.labels[0])
-        known = label.is_integer() and 0 <= label < len(classes)
-        name = classes[int(label)] if known else label_text(label)
         look.report(
             OneLabelOnly,
-            f"all labelled volumes have the label {name}, so there is nothing to"
-            f" {'predict' if regression else 'tell apart'}",
+            f"all labelled volumes have the label {class_name(preview.labels[0], _classes(preview))}, so there is"
+            f" nothing to {'predict' if regression else 'tell apart'}",
             hint="Add volumes with other labels, or choose another column or source of labels in NumpyToParquet.",
             port=port,
         )
+
+
+def _classes(preview: Preview) -> tuple[str, ...]:
+    return preview.spec.classes if preview.spec is not None else ()
+
+
+def count_parts_by_label(look: CheckContext) -> list[list[tuple[float, int]]]:
+    """For a scan: the labels, and how many volumes have each, of what is trained on, of what is held back for
+    validation, and of the table that both are of. Empty where that is not a table that is there and soon read."""
+    data, validation = look.inputs.get("data"), look.inputs.get("validation")
+    table = data.dataset if data is not None else None
+    if not isinstance(table, VolumeDelta) or not is_soon_counted(table):
+        return []
+    from nodes.splitting.selections import count_parts
+    from nodes.training.rows import grouping, held_back
+
+    trained: Sequence[Selection] = table.selections
+    held: Sequence[Selection] = ()
+    if validation is None:
+        parts = held_back(look.params["validation_share"], grouping(table, look.params["validation_group"]))
+        held, trained = ((*table.selections, part) for part in parts)
+    try:
+        counted = count_parts(table.model_copy(update={"selections": ()}), [trained, held, ()])
+    except VoxelflowError:  # the training says it
+        return []
+    return [[*part.labels.items()] for part in counted]
+
+
+def check_parts(look: CheckContext, data: Preview, validation: Preview | None) -> None:
+    """Report what the parts of a table lack, as the scan has counted them by `count_parts_by_label`."""
+    if not (counted := look.facts.get("labels")):
+        return
+    training, held, every = map(dict, counted)
+    classes = _classes(data)
+    if len(training) == 1 and len(every) > 1:
+        ((label, count),) = training.items()
+        text = (
+            f"the {count:,} volumes to train on all have the label {class_name(label, classes)}, and"
+            f" {sum(every.values()) - every[label]:,} in other parts have others"
+        )
+        if validation is None:
+            hint = "Split by label with SplitDataset, choose another validation_share, or add volumes."
+            look.report(OneLabelOnly, text, hint=hint, parameter="validation_share")
+        else:
+            hint = "Split by label with SplitDataset, take another seed of it, or add volumes."
+            look.report(OneLabelOnly, text, hint=hint, port="data")
+    elif validation is None and look.params["task"] != "regression":
+        for text in lacking(training, {"validation": held}, classes):
+            look.report(
+                ClassMissing,
+                text,
+                hint="Split by label with SplitDataset, hold back another share, or add volumes of the class.",
+                parameter="validation_share",
+            )
 
 
 def check_names(look: CheckContext, port: str, data: Preview, preview: Preview) -> None:
@@ -59,7 +113,7 @@ def check_numbering(look: CheckContext, data: Preview, validation: Preview | Non
     known = all(each.labels_complete and each.spec is not None for each in given)
     if look.params["task"] == "regression" or not known:
         return
-    names, classes = [each.spec.classes for each in given if each.spec is not None], look.params["classes"]
+    names, classes = [each.spec.classes for each in given if each.spec is not None], look.params.get("classes", 0)
     # Numbers of names are put in order before they are compared.
     if (any(names) and not classes) or len(set(names)) > 1:
         return

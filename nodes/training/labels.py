@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine.errors import DataError
-from engine.text import label_text
+from engine.text import label_text, plural
+from nodes.splitting.missing_labels import class_name, of_classes, one_class_only
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +39,12 @@ class Classes:
         present = sum(count > 0 for count in self.counts)
         return tuple(sum(self.counts) / (present * count) if count else 0.0 for count in self.counts)
 
+    def counted(self, labels: NDArray[np.float32]) -> tuple[int, ...]:
+        """How many of the labels, which number these classes, each class has."""
+        import numpy as np
+
+        return tuple(np.bincount(labels.astype(np.int64), minlength=len(self)).tolist())
+
     def remarks(self) -> list[str]:
         """What a person should know before hours of training."""
         if not self.names:
@@ -46,7 +53,7 @@ class Classes:
         if len(shown) > 300:
             shown = f"{shown[:300]} ..."
         if min(self.counts) == 0:
-            return [f"some classes have no training volume ({shown})"]
+            return [f"some classes have no training volume ({shown}): a model never says them"]
         if max(self.counts) > IMBALANCE * min(self.counts):
             return [f"the classes are very unequal, accuracy will flatter the largest ({shown})"]
         return []
@@ -63,8 +70,9 @@ def find_classes(
     classes: int,
     names: tuple[str, ...],
     where: str,
+    table: NDArray[np.float32] | None = None,
 ) -> Classes:
-    """The classes from the labels of training and validation rows.
+    """The classes from the labels of training and validation rows, which are some of those of the whole `table`.
 
     There are `classes` of them, or as many as there are `names`, or, when neither is known, labels.
     Raises `DataError` when labels are not 0, 1, ... n - 1 or the training rows have fewer than two
@@ -82,12 +90,12 @@ def find_classes(
             " numbers, set task to regression.",
         )
     if len(np.unique(training)) < 2:
-        only = f"only the label {label_text(training[0])}" if len(training) else "no labels"
-        raise DataError(
-            f"the training volumes of {where} have {only}; a classifier needs two classes",
-            hint="Check the labels that NumpyToParquet found, or the split.",
-        )
+        raise _one_label(training, every if table is None else table, names, where, "a classifier needs two classes")
     count = classes or len(names) or len(found)
+    if found[-1] >= count and not classes and not names and table is not None:
+        # The part lacks a class in between, which other volumes of the table are of.
+        whole = np.unique(table[np.isfinite(table)])
+        count = len(whole) if np.array_equal(whole, np.arange(len(whole))) else count
     if found[-1] >= count:
         shown = ", ".join(label_text(label) for label in found[:10])
         raise DataError(
@@ -170,8 +178,55 @@ class Target(NamedTuple):
     deviation: float
 
 
-def find_target(training: NDArray[np.float32], validation: NDArray[np.float32], *, where: str) -> Target:
-    """Mean and deviation of the training labels (n,).
+def _one_label(
+    training: NDArray[np.float32], table: NDArray[np.float32], names: Sequence[str], where: str, needs: str
+) -> DataError:
+    """The error of training labels of which no two differ; `table` are the labels of all volumes."""
+    import numpy as np
+
+    others = np.unique(table[np.isfinite(table) & (table != training[0])]) if len(training) else training
+    if len(others):
+        count = int(np.isin(table, others).sum())
+        return DataError(
+            f"all {plural(len(training), 'training volumes')} of {where} have the label"
+            f" {class_name(training[0], names)}, and {count:,} in other parts have others; {needs}",
+            hint="Split by label with SplitDataset, hold back another share, or add volumes with other labels.",
+        )
+    only = f"only the label {class_name(training[0], names)}" if len(training) else "no labels"
+    return DataError(
+        f"the training volumes of {where} have {only}; {needs}",
+        hint="Check the labels that NumpyToParquet found, or the split.",
+    )
+
+
+def validation_remarks(classes: Classes, validation: NDArray[np.float32]) -> list[str]:
+    """What a person should know of the labels of the validation volumes, which are of these classes."""
+    if not classes.names:
+        return []
+    counts = classes.counted(validation)
+    present = [number for number, count in enumerate(counts) if count]
+    unseen = [number for number in present if not classes.counts[number]]
+    out = []
+    if unseen:
+        count = sum(counts[number] for number in unseen)
+        out.append(
+            f"no training volume is of {of_classes(unseen, classes.names)}, and {plural(count, 'validation volumes')}"
+            f" {'is' if count == 1 else 'are'}: split by label with SplitDataset, or add volumes"
+        )
+    if len(present) == 1:
+        text = one_class_only("validation", classes.names[present[0]], len(validation))
+        out.append(f"{text}. Split by label with SplitDataset, or hold back more")
+    return out
+
+
+def find_target(
+    training: NDArray[np.float32],
+    validation: NDArray[np.float32],
+    *,
+    where: str,
+    table: NDArray[np.float32] | None = None,
+) -> Target:
+    """Mean and deviation of the training labels (n,), which are some of those of the whole `table`.
 
     Raises `DataError` when a label is not finite, or the training rows have fewer than two different ones.
     """
@@ -183,10 +238,7 @@ def find_target(training: NDArray[np.float32], validation: NDArray[np.float32], 
             hint="Give every volume a number, or leave its label empty: then the volume is left out.",
         )
     if len(training) == 0 or training.min() == training.max():
-        only = f"only the label {label_text(training[0])}" if len(training) else "no labels"
-        raise DataError(
-            f"the training volumes of {where} have {only}; a regression needs different ones",
-            hint="Check the labels that NumpyToParquet found, or the split.",
-        )
+        every = np.concatenate([training, validation]) if table is None else table
+        raise _one_label(training, every, (), where, "a regression needs different ones")
     exact = training.astype(np.float64)
     return Target(float(exact.mean()), float(exact.std()))

@@ -19,7 +19,7 @@ from engine.text import plural
 from nodes.loaders.interface import Loader, LoaderState, Reading
 from nodes.training.checkpoints import Checkpoint, Checkpoints, Torn, read
 from nodes.training.history import best_epoch
-from nodes.training.labels import NO_CLASSES, Classes, Target, find_classes, find_target
+from nodes.training.labels import NO_CLASSES, Classes, Target, find_classes, find_target, validation_remarks
 from nodes.training.leakage import Part
 from nodes.training.learner import ALONE, Team
 from nodes.training.normalisation import measure
@@ -153,7 +153,7 @@ def prepare(
         others = [part.labels for part in (held_out, parts.test) if part is not None]
         labels = np.concatenate([np.empty(0, np.float32), *others])
         classes, target = _answers(rows, labels, settings, data.uri)
-        for remark in classes.remarks():
+        for remark in (*classes.remarks(), *(validation_remarks(classes, held_out.labels) if held_out else ())):
             ctx.warn(remark)
         loader = rows.source.loader(rows.rows, _reading(settings, team, training=True))
         if settings.steps_per_epoch > loader.steps:
@@ -187,9 +187,10 @@ def _answers(rows: Part, others: NDArray[np.float32], settings: Settings, where:
                 hint="Leave it as it was, or set task to classification.",
                 parameter=settings.for_classes_only,
             )
-        return NO_CLASSES, find_target(rows.labels, others, where=where)
-    names = rows.source.spec.classes
-    return find_classes(rows.labels, others, classes=settings.classes, names=names, where=where), None
+        return NO_CLASSES, find_target(rows.labels, others, where=where, table=rows.source.rows.labels)
+    names, table = rows.source.spec.classes, rows.source.rows.labels
+    found = find_classes(rows.labels, others, classes=settings.classes, names=names, where=where, table=table)
+    return found, None
 
 
 def _reading(settings: Settings, team: Team, *, training: bool) -> Reading:

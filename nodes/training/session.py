@@ -196,8 +196,13 @@ def _answer_facts(prepared: Prepared) -> dict[str, Any]:
     classes, target = prepared.classes, prepared.target
     if target is not None:
         return {"label_mean": round(target.mean, 6), "label_deviation": round(target.deviation, 6)}
-    counts = dict(zip(classes.names, classes.counts, strict=True))
-    return {"classes": len(classes), "class_counts": json.dumps(counts, ensure_ascii=False)}
+    parts = {"class_counts": classes.counts}
+    if prepared.held_out is not None:
+        parts["validation_class_counts"] = classes.counted(prepared.held_out.labels)
+    return {"classes": len(classes)} | {
+        name: json.dumps(dict(zip(classes.names, counts, strict=True)), ensure_ascii=False)
+        for name, counts in parts.items()
+    }
 
 
 def described(prepared: Prepared, begin: Checkpoint, *, epoch: int) -> dict[str, Any]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as types
 
 from engine.errors import UnsupportedTable
 from nodes.volume_file.fatal_footer import refuse_fatal
 from nodes.volume_file.footer import is_creator
-from nodes.volume_file.id_bounds import WRONG_ENDS, Described, id_bounds, other_content, read_ends
+from nodes.volume_file.id_bounds import (
+    WRONG_ENDS,
+    Described,
+    columns_problem,
+    number_statistics,
+    other_content,
+    read_ends,
+)
 from nodes.volume_file.join import is_of_known_writer
 from nodes.volume_file.layout import has_spec, spec_of
 from nodes.volume_file.pages import ChunkCheck, VolumePages
@@ -58,19 +67,47 @@ def check_file(file: pa.NativeFile, rows: int, volume_bytes: int, said: Describe
         if metadata.num_rows != rows:
             return _all_lost(rows, f"its footer says {metadata.num_rows:,} rows, not {rows:,}")
         refuse_fatal(metadata, stored_footer(file), statistics=is_of_known_writer(metadata))
-        found = _check_pages(file, parquet, VolumePages(volume_bytes))
+        if problem := columns_problem(parquet.schema_arrow.names):
+            return _all_lost(rows, problem)
+        found, wrong = _check_pages(file, parquet, VolumePages(volume_bytes))
         if found.problems:
             return found
         there = read_ends(parquet)
         if said is not None and (problem := other_content(there, said)):
             return _all_lost(rows, f"it {problem}")
-        # No row is lost by these; who asks for some ids is led astray.
-        wrong_ends = "" if id_bounds(metadata) in (None, there.ids) else WRONG_ENDS
-        return replace(found, problems=tuple(filter(None, (wrong_ends, spec_problem(parquet)))))
+        # No row is lost by these; who asks for some ids or labels is led astray.
+        return replace(found, problems=tuple(filter(None, (*wrong, spec_problem(parquet)))))
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, IndexError) as exc:
         if isinstance(exc, OSError) and exc.errno:
             raise
         return _all_lost(rows, f"its footer cannot be read ({str(exc).splitlines()[0].rstrip('.')})")
+
+
+def _wrong_statistics(group: pq.RowGroupMetaData, read: pa.Table) -> Iterator[str]:
+    """What the footer says wrongly of a row group's ids and labels: programs that look for some pass over row groups
+    that cannot have them."""
+    chunks = {chunk.path_in_schema: chunk for chunk in (group.column(n) for n in range(group.num_columns))}
+    for name in ("id", "label"):
+        chunk = chunks.get(name)
+        said = None if chunk is None else chunk.statistics if name == "id" else number_statistics(chunk)
+        if said is None or name not in read.column_names:
+            continue
+        values = read[name]
+        if said.has_null_count and said.null_count != values.null_count:
+            yield f"its footer says wrongly how many rows have no {name}"
+        if said.has_min_max and not _are_ends(said, values):
+            yield WRONG_ENDS.replace("ids", f"{name}s")
+
+
+def _are_ends(said: pq.Statistics, values: pa.ChunkedArray) -> bool:
+    """Whether these are the least and the greatest of the values, if they are text or numbers."""
+    kind = values.type
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind) or types.is_floating(kind)):
+        return True
+    try:
+        return bool((said.min, said.max) == tuple(pc.min_max(values).as_py().values()))
+    except UnicodeDecodeError:
+        return False
 
 
 def spec_problem(parquet: pq.ParquetFile) -> str:
@@ -93,9 +130,12 @@ def _all_lost(rows: int, problem: str) -> FileCheck:
     return FileCheck((problem,), ((0, rows),))
 
 
-def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePages) -> FileCheck:
+def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePages) -> tuple[FileCheck, Iterable[str]]:
+    """What is lost, and what the footer says wrongly of rows that are not."""
     metadata = parquet.metadata
+    knows_statistics = is_of_known_writer(metadata)
     problems: dict[str, None] = {}
+    wrong: dict[str, None] = {}
     lost: set[tuple[int, int]] = set()
     first = checked = unchecked = 0
     by_pages = pq.ParquetFile(file, metadata=metadata, buffer_size=_READ_BYTES, page_checksum_verification=True)
@@ -120,28 +160,30 @@ def _check_pages(file: pa.NativeFile, parquet: pq.ParquetFile, volumes: VolumePa
                 without = chunk.values if check.unchecked else 0
                 unchecked, checked = unchecked + without, checked + chunk.values - without
         # The bits of a page's header are not in its checksum, nor is how its bytes are compressed.
-        problem = _decoding_problem(parquet, number) or (
-            _volumes_problem(by_pages, number, volumes.volume_bytes) if to_decode else ""
-        )
+        read, problem = _beside_volumes(parquet, number)
+        if not problem and to_decode:
+            problem = _volumes_problem(by_pages, number, volumes.volume_bytes)
         if problem and not any(a < first + group.num_rows and b > first for a, b in lost):
             problems[problem] = None
             lost.add((first, first + group.num_rows))
+        if read is not None and group.num_rows and knows_statistics:
+            wrong |= dict.fromkeys(_wrong_statistics(group, read))
         first += group.num_rows
     if first != metadata.num_rows:
-        return _all_lost(metadata.num_rows, f"its footer says {metadata.num_rows:,} rows and lists {first:,}")
+        return _all_lost(metadata.num_rows, f"its footer says {metadata.num_rows:,} rows and lists {first:,}"), ()
     rows = _joined(lost)
-    return FileCheck(tuple(problems), rows, _ids(parquet, rows), checked, unchecked)
+    return FileCheck(tuple(problems), rows, _ids(parquet, rows), checked, unchecked), wrong
 
 
-def _decoding_problem(parquet: pq.ParquetFile, group: int) -> str:
-    """Why the columns beside the volumes cannot be read, or ""."""
+def _beside_volumes(parquet: pq.ParquetFile, group: int) -> tuple[pa.Table | None, str]:
+    """The columns beside the volumes, and why they cannot be read, or ""."""
     names = [name for name in parquet.schema_arrow.names if name != "volume"]
     try:
-        found = parquet.read_row_group(group, columns=names, use_threads=False).num_rows
+        found = parquet.read_row_group(group, columns=names, use_threads=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as exc:
-        return f"its ids and labels cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
+        return None, f"its ids and labels cannot be read ({str(exc).splitlines()[0].rstrip('.')})"
     rows = parquet.metadata.row_group(group).num_rows
-    return "" if found == rows or not names else f"a row group has {found:,} ids, not {rows:,}"
+    return found, "" if found.num_rows == rows else f"a row group has {found.num_rows:,} ids, not {rows:,}"
 
 
 def _volumes_problem(parquet: pq.ParquetFile, group: int, volume_bytes: int) -> str:

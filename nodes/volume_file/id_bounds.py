@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 from nodes.volume_file.join import is_of_known_writer
 
 WRONG_ENDS = "its footer says wrongly between which ends its ids are"
+NO_TEXT = ("\U0010ffff", "")
+"""Ends between which no id is, nor any that a log says."""
+WRONG_LABELS = "its footer says wrongly which labels its rows have"
 _NUMBERS = ("INT32", "INT64", "FLOAT", "DOUBLE")
 """Parquet's types whose statistics pyarrow reads as numbers."""
 _CUT_SHORT = "\ufffd\U0010ffff"
@@ -49,13 +52,17 @@ class Ends(NamedTuple):
 
 
 def id_bounds(metadata: pq.FileMetaData) -> tuple[str, str] | None:
-    """The least and the greatest id of a file's rows by its footer; None where that is not known for sure."""
+    """The least and the greatest id of a file's rows by its footer; None where that is not known for sure, `NO_TEXT`
+    where it says bytes that are no text."""
     if not is_of_known_writer(metadata) or not metadata.num_rows:
         return None
     found = [chunk.statistics for chunk in column_chunks(metadata, "id")]
     if not found or any(each is None or not each.has_min_max for each in found):
         return None
-    ends = [end for each in found for end in (each.min, each.max)]
+    try:
+        ends = [end for each in found for end in (each.min, each.max)]
+    except UnicodeDecodeError:
+        return NO_TEXT
     return (min(ends), max(ends)) if all(isinstance(end, str) for end in ends) else None
 
 
@@ -104,9 +111,10 @@ def ends_of(ids: pa.ChunkedArray | pa.Array, labels: pa.ChunkedArray | pa.Array 
 
 def read_ends(file: pq.ParquetFile) -> Ends:
     """The same by reading all ids and labels. Raises `OSError` and `pyarrow.ArrowException`."""
-    if "id" not in file.schema_arrow.names:
-        raise pa.ArrowInvalid("it has no column id")
-    wanted = [name for name in ("id", "label") if name in file.schema_arrow.names]
+    names = file.schema_arrow.names
+    if problem := columns_problem(names):
+        raise pa.ArrowInvalid(problem)
+    wanted = [name for name in ("id", "label") if name in names]
     found = [
         ends_of(batch["id"], batch["label"] if "label" in wanted else None)
         for batch in file.iter_batches(columns=wanted, use_threads=False)
@@ -117,6 +125,19 @@ def read_ends(file: pq.ParquetFile) -> Ends:
         sum(each.labelled for each in found),
         sum(each.numbers for each in found),
     )
+
+
+def columns_problem(names: Sequence[str]) -> str:
+    """Why columns of these names are not those of volumes, or ""."""
+    if missing := next((name for name in ("id", "volume") if name not in names), ""):
+        return f"it has no column {missing}"
+    return doubled_column(names)
+
+
+def doubled_column(names: Sequence[str]) -> str:
+    """What a name is that several columns have, of which Arrow then gives none, or ""."""
+    name = next((name for name in names if names.count(name) > 1), None)
+    return "" if name is None else f"it has {names.count(name)} columns {name}"
 
 
 def _outer(found: Iterable[tuple[Any, Any] | None]) -> tuple[Any, Any] | None:
@@ -140,6 +161,21 @@ def other_content(found: Ends, said: Described, where: str = "the table's log") 
     if least < first or most > last:
         return f"{other}: from {least:g} to {most:g}, not from {first:g} to {last:g}"
     return ""
+
+
+def is_exactly(found: Ends, said: Described) -> bool:
+    """Whether the ends are those that the table's log says, neither wider nor narrower."""
+    labels = (said.label_min, said.label_max)
+    as_said = Ends(None, None if None in labels else labels, said.labelled, said.labelled)  # type: ignore[arg-type]
+    return found.ids == (said.id_min, said.id_max) and have_same_labels(found, as_said)
+
+
+def have_same_labels(one: Ends, other: Ends) -> bool:
+    """Whether as many labels lie between the same ends, as 32 bits."""
+    if one.labelled != other.labelled or one.labels is None or other.labels is None:
+        return one.labelled == other.labelled and one.labels == other.labels
+    with np.errstate(over="ignore"):
+        return bool((np.array(one.labels).astype(np.float32) == np.array(other.labels).astype(np.float32)).all())
 
 
 OTHER_FILE = (

@@ -15,8 +15,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from engine.declare.datasets import FORMAT_VERSION, VolumeSpec
-from engine.errors import UnsupportedTable
+from engine.errors import UnsupportedTable, first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,11 +87,22 @@ def spec_of(metadata: Mapping[Any, Any] | None, where: str) -> VolumeSpec:
                 transforms=tuple(json.loads(values.get("voxelflow.transforms", "[]"))),
             )
     except (ValueError, KeyError, TypeError) as exc:
-        raise UnsupportedTable(f"{where} has broken volume metadata: {exc}", hint="Make the file again.") from exc
+        raise UnsupportedTable(
+            f"{where} has broken volume metadata: {_reason(exc)}", hint="Make the file again."
+        ) from exc
     raise UnsupportedTable(
         f"{where} has volume layout {layout}, newer than this Voxelflow reads ({FORMAT_VERSION})",
         hint="Update Voxelflow.",
     )
+
+
+def _reason(exc: Exception) -> str:
+    """Why metadata are broken, in a line."""
+    if isinstance(exc, KeyError):
+        return f"{exc.args[0]} is missing"
+    # The text of pydantic's own errors is several lines, the first of which says nothing.
+    said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else first_line(exc)
+    return str(said).removeprefix("Value error, ")
 
 
 def _text(value: Any) -> str:

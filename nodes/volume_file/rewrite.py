@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.declare.datasets import VolumeSpec
-from engine.errors import DataError
+from engine.errors import DataError, first_line
 from engine.storage.files import whole_file
 from engine.storage.io_errors import NO_SPACE_TO_WRITE, naming
 from engine.storage.page_cache import will_read
@@ -216,7 +216,7 @@ def read_rows(source: RowSource, columns: pa.Schema, batch_rows: int) -> Iterato
                             return
                 first += length
     except (OSError, pa.ArrowException) as exc:
-        raise DataError(f"{source.path} cannot be read: {exc}", hint=_UNREADABLE) from exc
+        raise DataError(f"{source.path} cannot be read: {first_line(exc)}", hint=_UNREADABLE) from exc
     if first < end_of_all:
         raise DataError(f"{source.path} has {first} rows, not the {end_of_all} it should have", hint=_HINT)
 
@@ -247,7 +247,7 @@ def read_metadata(path: Path, size: int) -> pq.FileMetaData:
         refuse_fatal(file.metadata, footer, statistics=is_of_known_writer(file.metadata))
         return file.metadata
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the second: of a damaged column's name
-        raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
+        raise DataError(f"{path} cannot be read: {first_line(exc)}", hint=_UNREADABLE) from exc
 
 
 def stored_ends(path: Path) -> Ends:
@@ -256,7 +256,7 @@ def stored_ends(path: Path) -> Ends:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return read_ends(file)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:
-        raise DataError(f"{path} cannot be read: {exc}", hint=_UNREADABLE) from exc
+        raise DataError(f"{path} cannot be read: {first_line(exc)}", hint=_UNREADABLE) from exc
 
 
 def layout_problem(metadata: pq.FileMetaData) -> str:

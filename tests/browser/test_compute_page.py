@@ -155,9 +155,11 @@ def test_a_profile_on_databricks_is_made_and_a_machine_found_in_the_prices(page:
     tick(prices, 0)
     own = page.get_by_role("spinbutton", name="Your price an hour")
     expect(own).to_have_value("0.658")
-    expect(page.get_by_role("link", name="github.com").first).to_have_attribute(
-        "href", re.compile("^https://github.com/")
-    )
+    source = page.get_by_role("link", name="github.com").first
+    expect(source).to_have_attribute("href", re.compile("^https://github.com/"))
+    # Beside the app, not in its place: Streamlit takes most attributes out of a page's HTML.
+    expect(source).to_have_attribute("target", "_blank")
+    expect(source).to_have_attribute("rel", re.compile("noopener"))
     for _, rules in both_themes(page):
         assert findings(page, rules) == []
     own.fill("0.5")
@@ -202,6 +204,8 @@ TRAINING = in_rows(
 
 
 def test_the_run_dialog_and_the_page_say_what_a_training_takes(page: Page, studio: StudioServer) -> None:
+    # Else it is what is free now: beside other tests too little for the training, which then is not in the picture.
+    (studio.workspace.root / "profiles.toml").write_text('[local]\nmemory = "16 GB"\n')
     document = seed(studio, TRAINING)
 
     def run_dialog() -> Locator:

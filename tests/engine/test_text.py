@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text import headline, label_text, money, number, numbers, plural, safe, safe_log_line, size
+from engine.text import label_text, money, number, numbers, plural, safe, safe_log_line, size
 
 
 @given(st.text(st.characters()))
@@ -31,23 +31,6 @@ def test_escape_sequences_and_marks_that_turn_the_reading_direction_are_spelled_
 def test_of_a_bar_that_redraws_itself_a_log_shows_what_it_drew_last() -> None:
     assert safe_log_line("10%\r50%\r100%\n") == "100%"
     assert safe_log_line("a\tb\x1b[0m") == "a       b\\x1b[0m"
-
-
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("there is no Delta table at /data", "There is no Delta table at /data"),
-        ("no", "no"),
-        ("labels.csv does not exist", "labels.csv does not exist"),
-        ("epochs has no value", "epochs has no value"),
-        ("/data cannot be read", "/data cannot be read"),
-        ("train: the disk is full", "train: the disk is full"),
-        ("Spark did not answer", "Spark did not answer"),
-        ("", ""),
-    ],
-)
-def test_a_headline_begins_with_a_capital_but_for_names_and_paths(message: str, text: str) -> None:
-    assert headline(message) == text
 
 
 @pytest.mark.parametrize(

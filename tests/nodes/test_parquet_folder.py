@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from existing_tables import looked_at, take_parquet
+from foreign_tables import run
 from npy_folders import context
 
 from engine.declare.datasets import VolumeDelta, VolumeParquet, VolumeSpec
 from engine.errors import DataError, UnsupportedTable
+from nodes.loaders.data_files import read_files
 from nodes.parquet_folder import parquet_folder
 from nodes.parquet_to_delta import parquet_to_delta
 from nodes.viewing import open_view
@@ -57,6 +59,50 @@ def test_parameters_that_say_something_else_than_a_file_are_refused(
     with pytest.raises(UnsupportedTable, match=said) as caught:
         take_parquet(folder, tmp_path / "work", shape=shape, dtype=dtype)
     assert caught.value.parameter == "shape"
+
+
+@pytest.mark.parametrize("damage", ["footer", "metadata"])
+def test_a_damaged_footer_names_its_file_in_a_line(tmp_path: Path, damage: str) -> None:
+    """Arrow's own words of it have more lines, and no file."""
+    folder = volumes_in(tmp_path / "in", "a", properties(CATS))
+    file = folder / "a.parquet"
+    data = file.read_bytes()
+    if damage == "footer":
+        begins = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        file.write_bytes(data[:begins] + bytes([data[begins] ^ 0x0F]) + data[begins + 1 :])
+    else:
+        pq.write_table(
+            pq.read_table(file).replace_schema_metadata({**properties(CATS), "voxelflow.dtype": "<f4"}), file
+        )
+    (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(folder)).problems
+    assert problem.message.startswith("a.parquet ")
+    assert "\n" not in problem.message
+    with pytest.raises(UnsupportedTable) as caught:
+        take_parquet(folder, tmp_path / "work")
+    assert caught.value.message == problem.message
+    if damage == "footer":
+        with pytest.raises(UnsupportedTable, match=r"a\.parquet cannot be read as Parquet: [^\n]+\Z") as caught:
+            run(tmp_path / "converted", folder, shape=CATS.shape, dtype=CATS.dtype)
+        assert caught.value.hint == "Repair the file, or remove it from the table."
+
+
+@pytest.mark.parametrize("name", ["id", "label", "volume", "well"])
+def test_columns_of_one_name_are_refused(tmp_path: Path, name: str) -> None:
+    """Arrow gives none of them, by an error of its own. Nor do ConvertTable and the loaders take one for the other."""
+    columns = [pa.array(["a"]), pa.array([1.0]), pa.array([b"x"]), pa.array(["w"]), pa.array(["w"])]
+    table = pa.Table.from_arrays(columns, ["id", "label", "volume", "well", name])
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "a.parquet")
+    given: dict[str, Any] = {"shape": (1,), "dtype": "uint8"}
+    said = f"a.parquet cannot be read as Parquet: it has 2 columns {name}"
+    (problem,) = looked_at(parquet_folder, tmp_path / "look", folder=str(tmp_path / "in"), **given).problems
+    assert problem.message == said
+    with pytest.raises(UnsupportedTable, match=said):
+        take_parquet(tmp_path / "in", tmp_path / "work", **given)
+    with pytest.raises(UnsupportedTable, match=said):
+        run(tmp_path / "converted", tmp_path / "in", **given)
+    with pytest.raises(UnsupportedTable, match=said):
+        list(read_files((str(tmp_path / "in" / "a.parquet"),), index_bytes=1, threads=1))
 
 
 def test_the_files_can_be_looked_at_before_a_run(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_figures_of_the_validation_decide_without_an_evaluation(
     (given,) = mlflow.given
     assert (given.metric, given.value, given.higher_is_better) == ("val_accuracy", 0.8, True)
     assert given.folder == tmp_path / "mlflow_model"
-    assert "version 2 is registered and has the alias champion instead of version 1" in said
+    assert "version 2 (val_accuracy 0.8) is registered and has the alias champion instead of version 1" in said
     assert json.loads(Path(report.uri).read_text()) == report.figures
     assert report.figures["previous_value"] == 0.5
     with pytest.raises(DataError, match="val_loss was not measured, or is not finite") as caught:
@@ -92,7 +92,7 @@ def test_figures_of_the_evaluation_decide_where_there_is_one(
     assert mlflow.given[1].tags["voxelflow.data"] == "d2"
     assert any("no figure for log_loss" in text for text in said)
     assert any("measured on other volumes" in text for text in said)
-    assert "version 3 is registered; champion stays with version 2" in said
+    assert "version 3 (log_loss 0.4) is registered; champion stays with version 2" in said
     run(tmp_path, model, evaluation, metric="log_loss", better="higher")
     assert mlflow.given[2].higher_is_better
     other = evaluation.model_copy(update={"figures": evaluation.figures | {"model": "another"}})
@@ -109,6 +109,59 @@ def test_figures_of_the_evaluation_decide_where_there_is_one(
     register_model.preview_hook(look)
     assert [(d.code, d.parameter) for d in look.problems] == [("VF544", "metric")]
     assert len(mlflow.given) == 3
+
+
+def test_that_the_first_version_was_compared_with_none_is_said(
+    model: TrainedModel, mlflow: _Registry, tmp_path: Path
+) -> None:
+    mlflow.answer = Registered("1", True)
+    _, said = run(tmp_path, model)
+    assert said[-1] == (
+        "version 1 (val_accuracy 0.8) is registered and has the alias champion; no version had it, so nothing was"
+        " compared"
+    )
+    assert mlflow.given[-1].reaches
+    mlflow.answer = Registered("1", False)
+    report, said = run(tmp_path, model, threshold=0.9)
+    assert said[-1] == "version 1 (val_accuracy 0.8) is registered; no version is champion yet: the threshold is 0.9"
+    assert not mlflow.given[-1].reaches
+    assert report.figures["is_best"] == 0
+    mlflow.answer = Registered("2", False, "1", None)
+    _, said = run(tmp_path, model, threshold=0.9)
+    assert [text for text in said if text] == [
+        "version 2 (val_accuracy 0.8) is registered; champion stays with version 1: the threshold is 0.9"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "higher", "threshold", "reaches"),
+    [("auc", 0.8, True, 0.8, True), ("auc", 0.79, True, 0.8, False), ("mae", 3.0, False, 2.5, False)],
+)
+def test_what_reaches_a_threshold(metric: str, value: float, higher: bool, threshold: float, reaches: bool) -> None:
+    given = Candidate("n", "champion", Path(), "d", metric, value, higher, {}, threshold)
+    assert given.reaches == reaches
+
+
+@pytest.mark.parametrize(
+    ("figures", "metric", "said"),
+    [
+        ({"accuracy": 0.9, "majority_share": 0.9}, "accuracy", "no more than that of always the largest class (0.9)"),
+        ({"auc": 0.5}, "auc", "its auc of 0.5 is that of chance (0.5) or below"),
+        ({"r2": -0.25}, "r2", "its r2 of -0.25 is no more than that of always the mean"),
+        ({"accuracy": 0.91, "majority_share": 0.9}, "accuracy", ""),
+        ({"auc": 0.6}, "auc", ""),
+    ],
+)
+def test_a_champion_no_better_than_guessing_is_reported(
+    model: TrainedModel, mlflow: _Registry, tmp_path: Path, figures: dict[str, float], metric: str, said: str
+) -> None:
+    run(tmp_path, model)
+    evaluation = Report(uri="/r", figures=figures | {"model": mlflow.given[0].digest})
+    warned = [text for text in run(tmp_path, model, evaluation, metric=metric)[1] if "may only guess" in text]
+    assert len(warned) == bool(said)
+    assert all(said in text for text in warned)
+    mlflow.answer = Registered("2", False, "1", 0.99)
+    assert not [text for text in run(tmp_path, model, evaluation, metric=metric)[1] if "may only guess" in text]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 from delta_tables import SPEC, context, ids, shards
 from hypothesis import given
 from hypothesis import strategies as st
+from volume_sets import make_delta, some_volumes
 
 from engine.declare.check_context import CheckContext
 from engine.declare.datasets import Preview, VolumeDelta
+from engine.declare.events import Event, Message
 from engine.errors import UsageError
 from engine.wording import details_text, foreseen
 from nodes.parquet_to_delta import parquet_to_delta
@@ -144,6 +147,32 @@ def test_a_part_without_volumes_is_reported_before_the_run(tmp_path: Path) -> No
     split_dataset.preview_hook(look)
     assert [(d.code, d.severity) for d in look.problems] == [("VF446", "warning")]
     assert "validation has no volumes: there are too few volumes" in look.problems[0].message
+
+
+@pytest.mark.slow
+def test_a_class_that_a_part_lacks_is_reported_before_the_run_and_in_it(tmp_path: Path) -> None:
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, {name: float(number < 2) for number, name in enumerate(volumes)})
+    given = Preview.of(table).model_copy(update={"dataset": table})
+    assert split_dataset.scan_hook is not None
+    assert split_dataset.preview_hook is not None
+    found = {}
+    for params in ({"seed": seed, "test": 0.2} for seed in range(12)):
+        look = CheckContext(
+            params, {"table": given}, facts=split_dataset.scan_hook(CheckContext(params, {"table": given}))
+        )
+        split_dataset.preview_hook(look)
+        events: list[Event] = []
+        split_dataset(table, ctx=replace(context(tmp_path), emit=events.append), **params)
+        said = [event.text for event in events if isinstance(event, Message) and "class" in event.text]
+        before = [problem.message for problem in look.problems if problem.code == "VF449"]
+        assert [text.partition(". ")[0] for text in said] == before
+        found |= dict.fromkeys(text.partition(",")[0].partition(" (")[0] for text in before)
+    assert found.keys() == {
+        "no training volume is of class 1",
+        "the validation volumes are all of class 0",
+        "the test volumes are all of class 0",
+    }
 
 
 def test_a_part_that_ran_is_counted(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from volume_sets import make_delta, some_volumes
 
 from engine.declare.check_context import CheckContext
-from engine.declare.datasets import Preview, Transform, VolumeDelta, VolumeSpec
+from engine.declare.datasets import Preview, Selection, Transform, VolumeDelta, VolumeSpec
 from engine.declare.workload import TrainingWork
 from engine.workspace import Workspace, trust
 from nodes.train_resnet3d import train_resnet3d
@@ -173,6 +175,60 @@ def test_labels_that_do_not_number_the_classes_are_an_error(inputs: dict[str, Pr
 )
 def test_labels_that_may_number_the_classes_are_no_matter(inputs: dict[str, Preview], params: dict[str, Any]) -> None:
     assert look(inputs, **params)[1] == []
+
+
+def seen_with(labels: list[list[tuple[float, int]]], inputs: dict[str, Preview], **params: Any) -> list[str]:
+    """Codes and texts of what is reported where the scan has counted so many labels."""
+    defaults = {p.name: p.default for p in train_resnet3d.parameters}
+    seen = CheckContext(params=defaults | params, inputs=inputs, facts={"labels": labels})
+    assert train_resnet3d.preview_hook is not None
+    train_resnet3d.preview_hook(seen)
+    return [f"{p.code} {p.parameter or p.port}: {p.message}" for p in seen.problems]
+
+
+def test_a_class_that_the_training_lacks_is_reported_where_the_table_is_there() -> None:
+    data, both = {"data": but(spec=NAMED)}, {"data": but(spec=NAMED), "validation": but(spec=NAMED)}
+    every: list[tuple[float, int]] = [(0.0, 90), (1.0, 10)]
+    text = "VF513 {}: the 80 volumes to train on all have the label a, and 10 in other parts have others"
+    assert seen_with([[(0.0, 80)], [(0.0, 10), (1.0, 10)], every], data) == [text.format("validation_share")]
+    assert seen_with([[(0.0, 80)], [(0.0, 10), (1.0, 10)], every], both) == [text.format("data")]
+    assert seen_with([[(0.0, 80), (1.0, 10)], [(0.0, 10)], every], data) == [
+        "VF449 validation_share: the validation volumes are all of class a (10): accuracy says little of a model then,"
+        " and there is no AUC"
+    ]
+    # A split has said that already, and a regression has no classes.
+    assert seen_with([[(0.0, 80), (1.0, 10)], [(0.0, 10)], every], both) == []
+    assert seen_with([[(0.0, 80), (1.0, 10)], [(0.0, 10)], every], {"data": TABLE}, task="regression") == []
+    three = [(0.0, 40), (1.0, 1), (2.0, 59)]
+    assert seen_with([[(0.0, 30), (2.0, 50)], [(0.0, 10), (1.0, 1), (2.0, 9)], three], {"data": TABLE}) == [
+        "VF449 validation_share: no training volume is of class 1, and 1 other is: a model cannot learn it"
+    ]
+    ages = [(20.0, 30), (40.0, 30), (60.0, 40)]
+    assert seen_with([[(20.0, 30), (40.0, 30)], [(60.0, 40)], ages], {"data": TABLE}) == []
+    assert seen_with([[(0.0, 90)], [(0.0, 10)], [(0.0, 100)]], data) == []
+
+
+def test_the_labels_of_a_table_that_is_there_are_counted(tmp_path: Path) -> None:
+    volumes = some_volumes(30)
+    table = make_delta(tmp_path, volumes, {name: float(number < 3) for number, name in enumerate(volumes)})
+    low, high = Selection(salt="x", low=0, high=0.5), Selection(salt="x", low=0.5, high=1)
+    scan = train_resnet3d.scan_hook
+    assert scan is not None
+
+    def counted(**parts: VolumeDelta) -> list[dict[float, int]]:
+        inputs = {name: Preview(kind="VolumeDelta", dataset=part) for name, part in parts.items()}
+        defaults = {p.name: p.default for p in train_resnet3d.parameters}
+        return [dict(part) for part in scan(CheckContext(params=defaults, inputs=inputs)).get("labels", ())]
+
+    training, held, every = counted(data=table)
+    assert every == {0.0: 27, 1.0: 3}
+    assert {label: training.get(label, 0) + held.get(label, 0) for label in every} == every
+    assert 0 < sum(held.values()) < sum(training.values())
+    part, _, every = counted(data=table.select(low), validation=table.select(high))
+    assert every == {0.0: 27, 1.0: 3}
+    assert 0 < sum(part.values()) < 30
+    assert counted(data=table.select(Selection(salt="x", low=0, high=1, by=("patient",)))) == []
+    assert counted(data=table.model_copy(update={"uri": "s3://bucket/t"})) == []
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ def _fork_server() -> None:
         _start_server()
     elif _SERVER._forkserver_pid is None:  # else Python would ask for the end of a process that is no child of ours
         forks = forked_programs.shared()["import_training"]
+        # In the session's folder, which goes before the process ends: Python, which makes one if there is none, would
+        # print at its exit that it is gone.
+        multiprocessing.current_process()._config["tempdir"] = tempfile.mkdtemp(prefix="pymp-")  # type: ignore[attr-defined]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 multiprocessing.util,

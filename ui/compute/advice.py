@@ -39,9 +39,8 @@ from engine.prices import machines_file, storage_file
 from engine.probes import FOLDER as PROBES
 from engine.profiles import Profile
 from engine.text import duration, money, safe
-from ui.compute.sentences import with_commands
 from ui.runs.charts import specification
-from ui.shell.blocks import Html, facts, heading, notice, show_error, table, tag, text
+from ui.shell.blocks import Html, facts, heading, notice, show_error, table, tag, text, with_commands
 from ui.shell.theme import SERIES, SURFACE, Mode, current_mode
 from ui.start.gallery import templates
 from ui.studio_context import studio

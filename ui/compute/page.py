@@ -27,12 +27,11 @@ from ui.compute.form import CLUSTERS, Form, field_problem, fields_of, form_of, p
 from ui.compute.machine import EVERY_S, MachineHistory
 from ui.compute.prices import show_prices
 from ui.compute.profile_form import DRAFT_FOR, EXAMPLE, begin_with, draw_form, forget_draft
-from ui.compute.sentences import with_commands
 from ui.runs.charts import MIN_CHART_WIDTH, draw_curves
 from ui.runs.feed import Series
 from ui.runs.system import rates, system_charts
 from ui.runs.timeline import time_unit
-from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text
+from ui.shell.blocks import Html, chip, facts, heading, notice, plain, show_error, tag, text, with_commands
 from ui.shell.place_in_turn import is_shown, place_in_turn
 from ui.shell.redraw import is_request_waiting
 from ui.studio_context import studio

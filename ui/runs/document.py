@@ -34,10 +34,11 @@ def show(details: Details) -> None:
         rows = [(name, value_text(p.value), p.help) for name, p in sorted(pipeline.parameters.items())]
         st.html(table(("name", "value", ""), rows, "Parameters of the pipeline", narrow=(0,)))
     st.html(heading("Nodes, with the parameters that were set"))
+    names = display_names(pipeline.nodes)
     fed: dict[str, list[str]] = {}
     for edge in pipeline.edges:
-        fed.setdefault(edge.target_node, []).append(f"{edge.source} → {edge.target_port}")
-    names = display_names(pipeline.nodes)
+        source = f"{names.get(edge.source_node, edge.source_node)}.{edge.source_port}"
+        fed.setdefault(edge.target_node, []).append(f"{source} → {edge.target_port}")
     nodes = [
         [text(names[node.id]), node.type, _lines(fed.get(node.id, [])), _set_in(node.params)] for node in pipeline.nodes
     ]

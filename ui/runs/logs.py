@@ -209,7 +209,8 @@ def show(details: Details) -> None:
             on_click="ignore",
         )
     if not lines:
-        st.html(notice("info", "No line matches." if book.kept else "Nothing was written yet."))
+        nothing = "Nothing was written yet." if details.run.active else "Nothing was written."
+        st.html(notice("info", "No line matches." if book.kept else nothing))
         return
     draw_lines(lines, key="log_lines", height=_HEIGHT, names=None if node else names)
 

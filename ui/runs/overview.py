@@ -113,7 +113,7 @@ def _at_work(details: Details) -> None:
         st.html(
             tag(
                 "div",
-                tag("div", chip("running"), text(f" {titles[task.node]}"), passed),
+                tag("div", chip("running"), text(titles[task.node]), passed, class_="vf-at-work"),
                 progress_block(task.progress) if task.progress is not None else None,
             )
         )

@@ -34,6 +34,7 @@ from ui.shell.blocks import (
     table,
     tag,
     text,
+    with_commands,
 )
 from ui.studio_context import studio
 
@@ -136,7 +137,8 @@ def _sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     columns = ["trial", *(safe(name) for name in names), safe(figure), "state", "run", ""]
     st.html(table(columns, trial_rows(sweep, trials, runs), f"Trials of sweep {short_id(sweep.sweep_id)}"))
     if len(trials) > _MOST_ROWS:
-        count_line(f"{len(trials) - _MOST_ROWS:,} more: `voxelflow sweep show {short_id(sweep.sweep_id)}` lists all")
+        more = f"{len(trials) - _MOST_ROWS:,} more: `voxelflow sweep show {short_id(sweep.sweep_id)}` lists all"
+        count_line(with_commands(more))
     if sweep.error:
         st.html(failure(sweep.error))
     if warning := mixed(sweep):

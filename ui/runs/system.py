@@ -128,7 +128,7 @@ def show(details: Details) -> None:
     charts = system_charts(system, start, second)
     if not charts:
         coming = "The first one comes with the first node."
-        st.html(notice("info", "There are no samples of the machine.", coming if run.active else None))
+        st.html(notice("info", "There are no measurements of the machine.", coming if run.active else None))
         return
     with st.grid(min_column_width=MIN_CHART_WIDTH, border=True, key="system_charts") as grid:
         for chart in charts:

@@ -63,6 +63,13 @@ def unbroken(words: str) -> Html:
     )
 
 
+def with_commands(sentence: str) -> Html:
+    """A sentence that is printed in a terminal, too, as a `span`: each command in it, there between backquotes, as
+    `code`."""
+    parts = re.split(r"`([^`]*)`", sentence)
+    return tag("span", *(tag("code", part) if n % 2 else text(part) for n, part in enumerate(parts) if part))
+
+
 def chip(state: str, word: str = "") -> Html:
     """A run's or a task's state, in its colour and in words; or another `word`, in the colour of a state."""
     return tag("span", word or state, class_=f"vf-chip vf-state-{state.replace(' ', '-')}")
@@ -181,7 +188,7 @@ def search_box(label: str, *, key: str, placeholder: str, width: int, **more: An
     return typed or ""
 
 
-def count_line(count: str) -> None:
+def count_line(count: Content) -> None:
     """Draw `12 of 40 runs`, beside what chooses them."""
     st.html(tag("p", count, class_="vf-count"), width="content")
 

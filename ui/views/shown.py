@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from engine.declare.dataset_type import Dataset
@@ -29,7 +30,7 @@ class ShownDatasets:
 
     def __init__(self) -> None:
         self.on_first: Callable[[], None] = lambda: None
-        """Called once, when there is something to look at."""
+        """Called once, when there is something to look at: what may begin early. An `OSError` of it is passed over."""
         self._secret = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._shown: OrderedDict[str, Shown] = OrderedDict()
@@ -51,7 +52,9 @@ class ShownDatasets:
             if len(self._shown) > _MOST:
                 self._shown.popitem(last=False)
         if first:
-            self.on_first()
+            # Too many processes or open files: who looks tries again, and is told. The page is drawn all the same.
+            with suppress(OSError):
+                self.on_first()
         return key
 
     def find(self, key: str) -> Shown | None:

@@ -264,11 +264,13 @@ def guarded(place: Path, title: str, work: Callable[[], T]) -> T:
             raise
         if exc.errno is not None and exc.strerror:
             raise Refused("unreadable", f"cannot be read: {exc.strerror}") from exc
-        raise Refused("format", _sentence(title, exc)) from exc
+        raise Refused("format", _sentence(title, exc, place)) from exc
     except Exception as exc:  # a hostile file can make a library raise nearly anything
-        raise Refused("format", _sentence(title, exc)) from exc
+        raise Refused("format", _sentence(title, exc, place)) from exc
 
 
-def _sentence(title: str, exc: BaseException) -> str:
-    said = " ".join(str(exc).split()) or type(exc).__name__
+def _sentence(title: str, exc: BaseException, place: Path) -> str:
+    # The file has been named; of one in object storage `place` is a copy that is gone when this is read.
+    said = str(exc).replace(f"{place.parent}{os.sep}", "")
+    said = " ".join(said.split()) or type(exc).__name__
     return f"cannot be read as {title}: {said[:_MAX_SENTENCE]}"

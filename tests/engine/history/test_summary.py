@@ -110,7 +110,7 @@ def test_parameters_data_nodes_and_profile_that_differ_are_named(runner: Runner)
     assert ("Parameter", "Make (a)", "text", "x", "y") in found
     assert ("Node", "Make (b)", "Make", "-", "added") in found
     assert ("Node", "Join", "Join", "was there", "removed") in found
-    assert ("Node", "", "Make (a).out → Join.first", "was there", "wire removed") in found
+    assert ("Wire", "", "Make (a).out → Join.first", "was there", "removed") in found
     assert changes(now, now) == []
 
 

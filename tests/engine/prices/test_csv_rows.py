@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
+from engine.errors import DataError, UsageError
 from engine.prices.csv_rows import Layout, brought_rows, merged_rows, own_rows, read_rows
+from nodes.conversion.label_table import read_label_table
 
 LAYOUT = Layout(("name", "count"), needed=("name",), numbers=("count",), rows="fruit")
 
@@ -44,6 +45,27 @@ def test_a_workspace_may_have_none_of_its_own(tmp_path: Path) -> None:
     assert "not text in UTF-8" in problem.message
     with pytest.raises(UsageError, match="not text in UTF-8"):
         merged_rows([{"name": "plum"}], own, read, lambda row: row["name"])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("name\nx\n".encode("utf-16"), "in UTF-16"),
+        ("name\ngröße\n".encode("latin-1"), "perhaps in Latin-1 or Windows-1252"),
+        (b"PK\x03\x04\xff\xfe", "an Excel workbook or another ZIP archive"),
+    ],
+)
+def test_what_is_no_utf_8_is_named_as_a_label_table_is(tmp_path: Path, data: bytes, said: str) -> None:
+    given, table = tmp_path / "given.csv", tmp_path / "labels.csv"
+    for path in (given, table):
+        path.write_bytes(data)
+    with pytest.raises(UsageError) as refused:
+        brought_rows(given, read, "fruit")
+    assert refused.value.message == f"{given} is not text in UTF-8, but {said}"
+    with pytest.raises(DataError) as other:
+        read_label_table(table)
+    assert other.value.message.endswith(f"is not text in UTF-8, but {said}")
+    assert refused.value.hint == other.value.hint
 
 
 def test_new_rows_come_first_and_replace_those_of_their_key(tmp_path: Path) -> None:

@@ -206,6 +206,14 @@ def test_the_alias_is_with_the_best(local: Workspace, reader: Read, candidate: C
     assert "MLFLOW_TRACKING_URI" not in os.environ
 
 
+def test_a_model_below_the_threshold_never_gets_the_alias(
+    local: Workspace, candidate: Callable[..., Candidate]
+) -> None:
+    assert registered(local, candidate("a", 0.5, threshold=0.6)) == Registered("1", False)
+    assert registered(local, candidate("b", 0.6, threshold=0.6)) == Registered("2", True)
+    assert registered(local, candidate("c", 0.7, threshold=0.8)) == Registered("3", False, "2", 0.6, "d1")
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_stopped_and_done_again_registers_once(
     local: Workspace, reader: Read, candidate: Callable[..., Candidate], point: str

@@ -88,7 +88,11 @@ def test_uneven_classes_are_reported(tmp_path: Path, judged: Predictions) -> Non
     assert "<td>Majority share</td><td>0.975</td>" in page
     assert page.index(str(tmp_path / "uneven")) > page.index("What was evaluated") > page.index("Majority share")
     alone = ClassEvaluation.of(_made(tmp_path / "alone", VOLUMES, dict.fromkeys(VOLUMES, 0.0)), 10)
-    assert list(alone.remarks()) == ["no volume is of yes: nothing is known of it"]
+    assert list(alone.remarks()) == [
+        "the judged volumes are all of class no (40): accuracy says little of a model then, and there is no AUC."
+        " Evaluate volumes of other classes too"
+    ]
+    assert "auc" not in alone.summary()
     assert alone.summary()["imbalance"] == 1.0
 
 
@@ -129,14 +133,15 @@ def test_of_many_classes_the_page_says_what_it_has_not(monkeypatch: pytest.Monke
     monkeypatch.setattr("nodes.evaluation.figures._CLASSES_SHOWN", 10)
     names = tuple(f"c{n}" for n in range(30))
     predictions = Predictions(uri="p", count=5, bytes=1, version=1, model="m", labelled=5, classes=names)
-    scores, labels = np.tile(np.eye(30, dtype=np.float32)[0], (5, 1)), np.zeros(5, np.int64)
+    labels = np.array([0, 0, 0, 1, 1], np.int64)
+    scores = np.eye(30, dtype=np.float32)[labels]
     counts = confusion_matrix(labels, labels, 30)
     sure = Calibration.of(scores[:, 0], labels == 0, 10)
     evaluated = ClassEvaluation(
         predictions, Tally(evaluated=5), scores, labels, counts, ClassFigures.of(counts), [None] * 30, sure, 0.0, []
     )
     (remark,) = evaluated.remarks()
-    assert remark.endswith(" c19, c20 and 9 more: nothing is known of these classes")
+    assert remark.endswith(" c20, c21 and 8 more: nothing is known of these classes")
     ((title, _, rows),) = evaluated.tables()
     assert title == "Classes, the first 10 of 30 classes; all are in evaluation.json"
     assert len(list(rows)) == 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tracemalloc
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from deltalake import DeltaTable
 from volume_sets import compact, labels_for, make_delta, some_volumes
 
 from engine.declare.datasets import VolumeDelta
-from engine.errors import DataError
+from engine.errors import DataError, VoxelflowError
 from nodes.table.log_sample import _Sample, sample_table
 from nodes.table.snapshot import open_table
 
@@ -86,6 +87,25 @@ def test_a_commit_that_is_no_json_is_named(made: VolumeDelta, tmp_path: Path) ->
     commit.write_text('{"remove": {"path')
     with pytest.raises(DataError, match=commit.name):
         sample_table(copy, 7, 4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [(r'"size":\d+', '"size":"x"'), ('"partitionColumns"', '"partitionColumnz"'), ('"protocol"', '"protocoll"')],
+)
+def test_a_log_that_cannot_be_read_is_named_as_when_the_table_is_opened(
+    made: VolumeDelta, tmp_path: Path, wrong: str, right: str
+) -> None:
+    """Not the copy of it, in a folder that nobody knows."""
+    copy = shutil.copytree(made.uri, tmp_path / "copy")
+    for commit in (copy / "_delta_log").glob("*.json"):
+        commit.write_text(re.sub(wrong, right, commit.read_text()))
+    with pytest.raises(VoxelflowError) as opened:
+        open_table(copy, 3)
+    with pytest.raises(VoxelflowError) as sampled:
+        sample_table(copy, 3, 4)
+    assert (sampled.value.message, sampled.value.hint) == (opened.value.message, opened.value.hint)
+    assert str(copy) in opened.value.message
 
 
 def _adds(count: int) -> Iterator[bytes]:

@@ -62,8 +62,8 @@ def without(dataset: VolumeParquet, *numbers: int) -> VolumeParquet:
 
 
 @pytest.mark.slow
-def test_a_compaction_changes_no_row_and_growing_goes_on(everywhere: str, tmp_path: Path) -> None:
-    url, dataset = f"{everywhere}/table", shards(tmp_path / "p", *[2] * 12)
+def test_a_compaction_changes_no_row_and_growing_goes_on(home: str, tmp_path: Path) -> None:
+    url, dataset = f"{home}/table", shards(tmp_path / "p", *[2] * 12)
     table = parquet_to_delta(dataset, table=url, ctx=context(tmp_path))
     packed = optimize_delta(table, **SMALL, ctx=context(tmp_path, "optimize"))
     holds(packed, ids(0, 24))
@@ -87,8 +87,8 @@ def test_a_compaction_changes_no_row_and_growing_goes_on(everywhere: str, tmp_pa
 
 
 @pytest.mark.slow
-def test_constraints_of_a_table_are_kept(everywhere: str, tmp_path: Path) -> None:
-    url, folder = f"{everywhere}/table", tmp_path / "p"
+def test_constraints_of_a_table_are_kept(home: str, tmp_path: Path) -> None:
+    url, folder = f"{home}/table", tmp_path / "p"
     first, bad, good = (write_shard(folder, some) for some in (ids(1, 5), ids(6, 9), ids(8, 6)))
     parquet_to_delta(dataset_of(folder, [first]), table=url, ctx=context(tmp_path))
     DeltaTable(url).alter.add_constraint({"known": "label IS NOT NULL"})
@@ -103,8 +103,8 @@ def test_constraints_of_a_table_are_kept(everywhere: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_damaged_files_are_put_back_from_their_parts(everywhere: str, tmp_path: Path) -> None:
-    url, dataset = f"{everywhere}/table", shards(tmp_path / "p", 3, 4, 5)
+def test_damaged_files_are_put_back_from_their_parts(home: str, tmp_path: Path) -> None:
+    url, dataset = f"{home}/table", shards(tmp_path / "p", 3, 4, 5)
     verify = parquet_to_delta.verify_hook
     assert verify is not None
     table = parquet_to_delta(dataset, table=url, ctx=context(tmp_path))

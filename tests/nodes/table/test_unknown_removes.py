@@ -60,6 +60,18 @@ def test_a_delete_that_names_no_file_is_found_in_a_table_of_volumes(volumes: Pat
     assert _damages(volumes) == []
 
 
+@pytest.mark.parametrize("damaged", [2, 4], ids=["before the restored version", "of a file that it did not have"])
+def test_what_a_restore_does_not_undo_is_found(others: Path, damaged: int) -> None:
+    write_deltalake(others, pa.table({"part": ["c"], "x": [1]}), mode="append")
+    DeltaTable(others).delete("part = 'c'")
+    DeltaTable(others).restore(2)
+    assert _damages(others) == []
+    _misspell(others, damaged)
+    ((file, problem),) = _damages(others)
+    assert file == str(commit_file(others, damaged))
+    assert "which no commit has added" in problem
+
+
 def test_a_delete_that_names_no_file_is_found_in_another_program_s_table(others: Path) -> None:
     assert _damages(others) == []
     _misspell(others, 2)

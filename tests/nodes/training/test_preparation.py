@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,43 @@ def test_volumes_of_another_shape(tmp_path: Path, table: VolumeDelta) -> None:
 def test_a_single_class(tmp_path: Path) -> None:
     same = make_delta(tmp_path / "same", VOLUMES, dict.fromkeys(VOLUMES, 1.0))
     assert "only the label 1; a classifier needs two classes" in refusal(tmp_path, same)
+
+
+def test_a_class_that_the_validation_alone_has(tmp_path: Path, table: VolumeDelta) -> None:
+    """All of the other class is in the part to validate on, or in neither part."""
+
+    def only(label: str) -> Selection:
+        strata = [(each, 0.0, float(each == label)) for each in ("0", "1")]
+        return Selection(salt="x", low=0, high=1, strata=tuple(strata))
+
+    for validation in ("1", "0"):
+        text = refusal(tmp_path, table.select(only("0")), table.select(only(validation)))
+        assert re.search("training volumes of .* have the label 0, and [0-9]+ in other parts have others", text)
+
+
+def test_what_the_validation_lacks_is_said_before_the_first_step(tmp_path: Path) -> None:
+    labels = {name: float(number % 3) for number, name in enumerate(VOLUMES)}
+    table = make_delta(tmp_path / "three", VOLUMES, labels)
+
+    def of(*wanted: str) -> Selection:
+        strata = [(each, 0.0, float(each in wanted)) for each in ("0", "1", "2")]
+        return Selection(salt="x", low=0, high=1, strata=tuple(strata))
+
+    said: list[str] = []
+    ctx = replace(
+        TaskContext("run", "train", "0" * 64, tmp_path, tmp_path, tmp_path),
+        emit=lambda event: said.append(getattr(event, "text", "")),
+    )
+    with prepare(table.select(of("0", "2")), table.select(of("1")), settings(), ctx) as prepared:
+        assert prepared.classes.names == ("0", "1", "2")
+    assert [text.partition(":")[0] for text in said] == [
+        "some classes have no training volume (0",
+        "no training volume is of class 1, and 10 validation volumes are",
+        "the validation volumes are all of class 1 (10)",
+    ]
+    # The third class is in neither part: it is one all the same.
+    with prepare(table.select(of("0", "2")), table.select(of("0", "2")), settings(), ctx) as prepared:
+        assert prepared.classes.counts == (10, 0, 10)
 
 
 def test_no_labels(tmp_path: Path, table: VolumeDelta) -> None:

@@ -272,6 +272,27 @@ def test_damage_is_the_same_in_any_pieces(flips: list[tuple[float, int]], pieces
     assert check([]) == one_by_one
 
 
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ("ID label volume", "it has no column id"),
+        ("id label volumes", "it has no column volume"),
+        ("id label volume id", "it has 2 columns id"),
+        ("id label volume label", "it has 2 columns label"),
+        ("id label volume volume", "it has 2 columns volume"),
+    ],
+)
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_columns_that_are_not_those_of_volumes_are_damage(names: str, problem: str, is_damaged: bool) -> None:
+    """None of them ends the check, though Arrow gives no column of a name that is there twice."""
+    columns = [pa.array(ids(0, 3)), pa.array([1.0] * 3, pa.float32()), pa.array(map(volume_of, ids(0, 3)))]
+    table = pa.Table.from_arrays([*columns, pa.array("abc")][: len(names.split())], names.split())
+    pq.write_table(table, sink := io.BytesIO(), use_dictionary=False, compression="NONE", write_page_checksum=True)
+    data = bytearray(sink.getvalue())
+    data[data.index(volume_of("vol-00000"))] ^= is_damaged
+    assert _check(bytes(data), 3) == FileCheck((problem,), ((0, 3),))
+
+
 def test_the_checksum_is_gzips() -> None:
     assert crc32(b"123456789") == 0xCBF43926
 

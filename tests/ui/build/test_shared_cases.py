@@ -13,14 +13,14 @@ from engine.declare.parameters import read_value
 from engine.document.pipeline import references, substitute
 from engine.errors import PipelineError, UsageError
 from engine.limit import read_time
-from engine.text import duration, money_between
+from engine.text import duration, headline, money_between
 from ui.build.documents import apply, doc_to_pipeline
 from ui.build.editor import Editor
 from ui.build.open_documents import OpenDocuments
 from ui.protocol.commands import Command
 from ui.protocol.document import Doc, Op
 
-RUN_HERE = {"commands", "costs", "declared", "durations", "fields", "limits", "ops"}
+RUN_HERE = {"commands", "costs", "declared", "durations", "fields", "headlines", "limits", "ops"}
 
 
 def test_every_table_is_run_here() -> None:
@@ -89,6 +89,14 @@ def test_every_command_says_what_a_lost_connection_does_to_it() -> None:
 @pytest.mark.parametrize("case", cases("durations", "seconds", "text"), ids=name_of)
 def test_a_duration_is_written_as_in_the_browser(case: dict[str, Any]) -> None:
     assert duration(case["seconds"]) == case["text"]
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("headlines", "message", "headline"), ids=name_of)
+def test_a_message_by_itself_begins_as_in_the_browser(case: dict[str, Any]) -> None:
+    assert headline(case["message"]) == case["headline"]
 
 
 # --- time and cost of a run ----------------------------------------------------------------------

@@ -273,6 +273,16 @@ def test_changed_values_are_asked_for_and_refused_with_a_reason(app: Open, runs)
     assert "a.steps" in shown
 
 
+def test_the_nodes_of_a_run_are_named_as_on_the_canvas(app: Open, store: RunStore) -> None:
+    maker = Node(id="a", type="Make", title="Maker")
+    document = pipeline(maker, box("j", "Join"), wires="a.out>j.first")
+    run_id = store.create_run("p", document.model_dump_json(by_alias=True), {}, "local")
+    store.finish_run(run_id, "cancelled")
+    shown = html(app("run", run=run_id, view="Pipeline"))
+    assert "Maker.out → first" in shown
+    assert "Nothing was written.<" in html(app("run", run=run_id, view="Logs"))  # and nothing more will be
+
+
 def test_a_refusal_is_reported_and_removes_no_button(app: Open, store: RunStore) -> None:
     document = '{"schema_version": 1, "name": "p", "nodes": [{"id": "x", "type": "Gone", "params": {}}], "edges": []}'
     run_id = store.create_run("p", document, {}, "local")

@@ -115,6 +115,14 @@ class TestKeys:
             shown.key(Report(uri=uri))
         assert started == [1]
 
+    def test_where_the_process_cannot_be_started_early_the_page_is_drawn(self) -> None:
+        def no_more() -> None:
+            raise BlockingIOError("too many processes")
+
+        shown = ShownDatasets()
+        shown.on_first = no_more
+        assert shown.find(shown.key(Report(uri="/a"))) is not None
+
 
 @pytest.mark.parametrize(
     "path",

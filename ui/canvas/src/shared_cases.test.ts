@@ -11,7 +11,7 @@ import { readBy } from './rules/checks';
 import { objection, refers, valueOf } from './rules/fields';
 import { duration, moneyBetween } from './rules/figures';
 import { readTime } from './rules/limit';
-import { sentence } from './rules/wording';
+import { headline, sentence } from './rules/wording';
 import { INITIAL, reduce } from './state/state';
 
 /** As text: as a module, a key `__proto__` would not be a key. */
@@ -20,7 +20,7 @@ const FILES: Record<string, string> = import.meta.glob('../../protocol/cases/*.j
   import: 'default',
   eager: true,
 });
-const RUN_HERE = ['commands', 'costs', 'declared', 'durations', 'fields', 'limits', 'ops'];
+const RUN_HERE = ['commands', 'costs', 'declared', 'durations', 'fields', 'headlines', 'limits', 'ops'];
 
 function table(name: string): unknown {
   return JSON.parse(FILES[`../../protocol/cases/${name}.json`]!);
@@ -100,6 +100,16 @@ interface Timed {
 
 test.each(cases<Timed>('durations', 'seconds', 'text'))('a duration as Python writes it: $name', (timed) => {
   expect(duration(timed.seconds)).toBe(timed.text);
+});
+
+interface Message {
+  name: string;
+  message: string;
+  headline: string;
+}
+
+test.each(cases<Message>('headlines', 'message', 'headline'))('a message begins as Python writes it: $name', (each) => {
+  expect(headline(each.message)).toBe(each.headline);
 });
 
 interface Cost {

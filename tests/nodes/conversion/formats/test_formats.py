@@ -21,9 +21,22 @@ from refused_files import refusal
 from engine.declare.datasets import VolumeSpec
 from nodes.conversion.formats import Reading, format_named
 from nodes.conversion.formats.geometry import affine_in
-from nodes.conversion.formats.reader import FormatReader, header_of, read_volume
+from nodes.conversion.formats.reader import FormatReader, guarded, header_of, read_volume
 from nodes.conversion.quarantine import Refused
 from nodes.testing.format import FormatConformance
+
+
+def test_a_library_s_words_name_a_file_by_its_name_alone(tmp_path: Path) -> None:
+    """Its folder may be one for a copy of an object, which is gone when the words are read."""
+    place = tmp_path / "scan.nii"
+
+    def fail() -> None:
+        raise RuntimeError(f'Cannot work out the type of "{place}", nor open {tmp_path}/scan.raw')
+
+    with pytest.raises(Refused) as caught:
+        guarded(place, "NIfTI", fail)
+    said = 'cannot be read as NIfTI: Cannot work out the type of "scan.nii", nor open scan.raw'
+    assert caught.value.message == said
 
 
 class TestNifti(FormatConformance):

@@ -74,7 +74,7 @@ export function lightState(
 
 /** A node that takes no part in runs. */
 export function unlit(word: string, detail: string): Light {
-  return { state: 'off', word, time: '', detail, share: null, blocked: false, full: sentence([word, detail]) };
+  return { state: 'off', word, time: '', detail, share: null, blocked: false, full: inOneLine([word, detail]) };
 }
 
 /** A node's state in words. `now` in seconds since the epoch; `blocker` is a problem that keeps it from running. */
@@ -96,13 +96,13 @@ export function light(
       detail: blocker,
       share: null,
       blocked: true,
-      full: sentence(['Not ready', blocker]),
+      full: inOneLine(['Not ready', blocker]),
     };
   const detail = detailOf(state, status, forecast);
   const ended = state === 'done' || state === 'failed' || state === 'cancelled';
   const time = ended && status?.started && status.ended ? duration(status.ended - status.started) : '';
   const hint = state === 'failed' && status?.failure ? status.failure.hint : '';
-  return { state, word, time, detail, share: null, blocked: false, full: sentence([word, time, detail, hint]) };
+  return { state, word, time, detail, share: null, blocked: false, full: inOneLine([word, time, detail, hint]) };
 }
 
 /** The state of a node in the run that a picture shows, whatever a run would do today. */
@@ -119,7 +119,7 @@ export function compared(change: Change | undefined): Light {
 
 function still(state: LightState, detail: string): Light {
   const word = STATE_WORDS[state];
-  return { state, word, time: '', detail, share: null, blocked: false, full: sentence([word, detail]) };
+  return { state, word, time: '', detail, share: null, blocked: false, full: inOneLine([word, detail]) };
 }
 
 function running(status: NodeStatus | undefined, word: string, now: number): Light {
@@ -138,10 +138,10 @@ function running(status: NodeStatus | undefined, word: string, now: number): Lig
     word: phase || amount || word,
     time,
     // The figure that matters first: a card's line is cut off at its end.
-    detail: phase ? sentence([again, label, speed, amount]) : sentence([again, speed, label]),
+    detail: phase ? inOneLine([again, label, speed, amount]) : inOneLine([again, speed, label]),
     share,
     blocked: false,
-    full: sentence([word, again, phase, amount, speed, time, label]),
+    full: inOneLine([word, again, phase, amount, speed, time, label]),
   };
 }
 
@@ -188,6 +188,6 @@ function detailOf(state: LightState, status: NodeStatus | undefined, forecast: N
   }
 }
 
-function sentence(parts: readonly string[]): string {
+function inOneLine(parts: readonly string[]): string {
   return parts.filter((part) => part !== '').join(' · ');
 }

@@ -2,6 +2,8 @@
 
 import { count } from './figures';
 
+const PLAIN_WORD = /^[a-z]+(?:['-][a-z]+)*(?=[ ,;.!?…]*(?: |$))/;
+
 /** `1 volume`, `2,000 volumes`; a unit that is no plural ("MB") stays as it is. */
 export function plural(amount: number, noun: string): string {
   if (!noun) return count(amount);
@@ -52,8 +54,13 @@ export function timeOfDay(moment: number): string {
 export function sentence(text: string): string {
   const trimmed = text.trim();
   if (trimmed === '') return '';
-  const first = capitalised(trimmed);
+  const first = headline(trimmed);
   return /[.!?…:]$/.test(first) ? first : `${first}.`;
+}
+
+/** With a capital at its beginning, unless that is a name: as `engine.text.headline`, which says why. */
+export function headline(message: string): string {
+  return PLAIN_WORD.test(message) ? capitalised(message) : message;
 }
 
 export function capitalised(text: string): string {

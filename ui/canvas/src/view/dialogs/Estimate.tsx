@@ -13,6 +13,7 @@ import { capitalised, sentence } from '../../rules/wording';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
+import { WithCode } from '../parts/WithCode';
 import { useSteps } from './steps';
 
 /** Beside the button that starts it, where one sees it without scrolling. */
@@ -48,7 +49,11 @@ export function Estimate({ steps }: { steps: readonly Step[] }) {
         return (
           <li key={node}>
             <b dir="auto">{name(node)}</b> {range === null ? 'unknown' : between(range.low, range.high)}
-            {known?.basis && <span className="quiet">: {known.basis.replaceAll('`', '')}</span>}
+            {known?.basis && (
+              <span className="quiet">
+                : <WithCode text={known.basis} />
+              </span>
+            )}
             {known?.requests && <>; {requestsText(known.requests)}</>}
           </li>
         );

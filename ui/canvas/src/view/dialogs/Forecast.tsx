@@ -7,6 +7,7 @@ import type { Part } from '../../rules/scope';
 import { plural, sentence } from '../../rules/wording';
 import { useCanvas } from '../../state/hooks';
 import { NodeState } from '../parts/StateMark';
+import { WithCode } from '../parts/WithCode';
 import { Estimate } from './Estimate';
 import { useSteps } from './steps';
 
@@ -52,8 +53,7 @@ export function Forecast({ part, otherValues }: { part: Part; otherValues: boole
             <p key={node} className="forecast-advice" data-testid="run-advice">
               <Gauge size={14} aria-hidden />
               <span>
-                <b dir="auto">{nameOf(doc, node)}</b>{' '}
-                {advice.split('`').map((part, n) => (n % 2 ? <code key={n}>{part}</code> : part))}
+                <b dir="auto">{nameOf(doc, node)}</b> <WithCode text={advice} />
               </span>
             </p>
           )

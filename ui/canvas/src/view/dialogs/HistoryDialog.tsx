@@ -75,7 +75,7 @@ export function HistoryDialog({ document }: { document: string }) {
           Looking…
         </p>
       )}
-      {versions?.length === 0 && <p className="quiet padded">No version yet: each save makes one.</p>}
+      {versions?.length === 0 && <p className="quiet">No version yet: each save makes one.</p>}
       {versions !== null && versions.length > 0 && (
         <div className="history">
           <VersionList versions={versions} chosen={chosen} onChoose={setChosen} />

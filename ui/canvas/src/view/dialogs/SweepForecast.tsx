@@ -10,6 +10,7 @@ import { plural, sentence } from '../../rules/wording';
 import { chosenProfile } from '../../state/commands';
 import { useApp, useCanvas } from '../../state/hooks';
 import { usePanels } from '../../state/panels';
+import { WithCode } from '../parts/WithCode';
 import { TimeAndCost } from './Estimate';
 
 /** Typing is over by then; a longer pause would be felt. */
@@ -98,7 +99,9 @@ export function SweepForecastView({ outlook: { found, waiting } }: { outlook: Sw
       {found.expected.length > 0 && (
         <TimeAndCost what="sweep" parts={found.expected}>
           {found.notes.map((note) => (
-            <li key={note}>{sentence(note.replaceAll('`', ''))}</li>
+            <li key={note}>
+              <WithCode text={sentence(note)} />
+            </li>
           ))}
         </TimeAndCost>
       )}

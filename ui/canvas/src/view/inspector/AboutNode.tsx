@@ -2,6 +2,7 @@
 
 import type { NodeTypeInfo, PortInfo } from '../../protocol';
 import { kindStyle } from '../parts/colours';
+import { WithCode } from '../parts/WithCode';
 
 export function AboutNode({ type, name }: { type: NodeTypeInfo | undefined; name: string }) {
   if (!type) return <p className="quiet padded">{name} is not installed here, so nothing is known about it.</p>;
@@ -68,9 +69,4 @@ function paragraphs(text: string): string[] {
     .split(/\n\s*\n/)
     .map((part) => part.replace(/\s*\n\s*/g, ' ').trim())
     .filter((part) => part !== '');
-}
-
-/** `words in backticks` as code; all else is plain text, whatever it holds. */
-function WithCode({ text }: { text: string }) {
-  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
 }

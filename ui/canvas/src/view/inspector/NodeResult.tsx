@@ -13,6 +13,7 @@ import { useApp, useCanvas, useNow } from '../../state/hooks';
 import { useViews } from '../../state/views';
 import { copy } from '../parts/copying';
 import { NodeState } from '../parts/StateMark';
+import { WithCode } from '../parts/WithCode';
 
 export function NodeResult({ id }: { id: string }) {
   const status = useCanvas((s) => own(s.status, id));
@@ -108,7 +109,11 @@ export function Failure({ node, failure }: { node: string; failure: FailureInfo 
   return (
     <div className="failure" role="alert">
       <p className="failure-message">{sentence(message)}</p>
-      {hint && <p className="failure-hint">{hint}</p>}
+      {hint && (
+        <p className="failure-hint">
+          <WithCode text={hint} />
+        </p>
+      )}
       {parameter !== null && (
         <button
           type="button"

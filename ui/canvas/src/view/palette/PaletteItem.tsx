@@ -9,6 +9,7 @@ import { kindStyle } from '../parts/colours';
 import { theEditor } from '../canvas/editor';
 import { useTip } from '../canvas/tips';
 import { NodeIcon } from '../parts/NodeIcon';
+import { WithCode } from '../parts/WithCode';
 import { startCarrying } from './carry';
 
 export function PaletteItem({ found: { type, why } }: { found: Found }) {
@@ -73,10 +74,9 @@ function TypeCard({ type }: { type: NodeTypeInfo }) {
   );
 }
 
-/** A paragraph of a docstring: its line breaks are the source file's, and `code` is in backticks. */
+/** A paragraph of a docstring: its line breaks are the source file's. */
 function Words({ text }: { text: string }) {
-  const parts = text.replace(/\s+/g, ' ').split('`');
-  return parts.map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+  return <WithCode text={text.replace(/\s+/g, ' ')} />;
 }
 
 function Ports({ title, ports }: { title: string; ports: readonly PortInfo[] }) {

@@ -5,6 +5,7 @@ import { CircleAlert, Info, TriangleAlert } from 'lucide-react';
 import type { Problem } from '../../protocol';
 import { sorted } from '../../rules/problems';
 import { sentence } from '../../rules/wording';
+import { WithCode } from './WithCode';
 
 const SIGNS = { error: CircleAlert, warning: TriangleAlert, info: Info } as const;
 const SHOWN_IN_TIP = 5;
@@ -20,8 +21,15 @@ export function ProblemText({ problem }: { problem: Pick<Problem, 'severity' | '
     <>
       <SeveritySign severity={problem.severity} />
       <span className="problem-text">
-        <span className="problem-message">{sentence(problem.message)}</span>
-        {problem.hint && <span className="problem-hint"> {sentence(problem.hint)}</span>}
+        <span className="problem-message">
+          <WithCode text={sentence(problem.message)} />
+        </span>
+        {problem.hint && (
+          <span className="problem-hint">
+            {' '}
+            <WithCode text={sentence(problem.hint)} />
+          </span>
+        )}
       </span>
     </>
   );

@@ -4,6 +4,7 @@ import type { ReactNode } from 'react';
 
 import type { Asked, Refusal } from './ask';
 import { Skeleton, type Awaited } from './Skeletons';
+import { WithCode } from './WithCode';
 
 interface Props<T> {
   asked: Asked<T>;
@@ -34,7 +35,11 @@ export function Problem({ problem, children }: { problem: Refusal; children?: Re
   return (
     <div className="failure" role="alert">
       <p className="failure-message">{problem.message}</p>
-      {problem.hint && <p className="failure-hint">{problem.hint}</p>}
+      {problem.hint && (
+        <p className="failure-hint">
+          <WithCode text={problem.hint} />
+        </p>
+      )}
       {children}
     </div>
   );

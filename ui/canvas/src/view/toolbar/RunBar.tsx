@@ -175,6 +175,7 @@ function Progress({ run: shown }: { run: RunInfo }) {
   const status = useCanvas((s) => s.status);
   const now = useNow(true);
   const { finished, total, failed } = tally(status);
+  const limit = shown.limit && `It is stopped at ${shown.limit}`;
   return (
     <span className="run-state" title={RUN_MEANINGS[shown.state]}>
       <StateMark
@@ -183,21 +184,21 @@ function Progress({ run: shown }: { run: RunInfo }) {
       >
         <span role="status">{shown.cancelling ? 'Cancelling' : RUN_WORDS[shown.state]}</span>
       </StateMark>
-      <span className="run-figure roomy-only" data-testid="run-elapsed">
+      <span className="run-figure roomy-only" data-testid="run-elapsed" title={limit}>
         {duration(Math.floor(elapsed(shown, now)))}
       </span>
+      {limit !== '' && (
+        <span className="run-figure run-limit" title={limit}>
+          limit {shown.limit}
+        </span>
+      )}
       {total > 0 && (
         <span className="run-figure" data-testid="run-tasks">
           {finished}/{total}
-          <span className="roomy-word"> nodes</span>
+          <span className="wide-word"> nodes</span>
         </span>
       )}
       {failed > 0 && <span className="run-failed">{failed} failed</span>}
-      {shown.limit !== '' && (
-        <span className="run-figure roomy-only" title={`It is stopped at ${shown.limit}`}>
-          of {shown.limit}
-        </span>
-      )}
       <Older run={shown} />
       <OwnValues run={shown} />
       <a href={runAddress(shown.run_id)}>Open run</a>
@@ -249,7 +250,7 @@ function CancelButton({ run: shown }: { run: RunInfo }) {
         'Cancelling…'
       ) : (
         <span>
-          Cancel<span className="roomy-word"> run</span>
+          Cancel<span className="wide-word"> run</span>
         </span>
       )}
     </button>

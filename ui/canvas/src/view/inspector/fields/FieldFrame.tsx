@@ -6,6 +6,7 @@ import type { FieldInfo } from '../../../protocol';
 import { limits } from '../../../rules/fields';
 import type { Note } from '../../../rules/notes';
 import { sentence } from '../../../rules/wording';
+import { WithCode } from '../../parts/WithCode';
 
 interface FieldFrameProps {
   field: FieldInfo;
@@ -47,7 +48,12 @@ export function FieldFrame(props: FieldFrameProps) {
             data-field={field.name}
           >
             {note.text}
-            {note.hint && <span className="note-hint"> {note.hint}</span>}
+            {note.hint && (
+              <span className="note-hint">
+                {' '}
+                <WithCode text={note.hint} />
+              </span>
+            )}
           </p>
         ))}
         {hint && (
