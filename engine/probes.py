@@ -25,6 +25,8 @@ FOLDER = "probes"
 COLUMNS = ("", "operations", "at a time", "a second", "MB/s", "median", "95%", "99%")
 """Of the lines of `StorageProbe.rows`."""
 _LISTED_AT_A_TIME = 1000
+DISTURBED = 0.15
+"""From this part of the cores on, other programs make a measurement doubtful."""
 RANDOM_BYTES = 4096
 """Bytes of a random read."""
 
@@ -76,6 +78,8 @@ class StorageProbe(BaseModel):
     seconds: float
     """How long the probe took, cleaning up included."""
     machine: Machine
+    others_share: float | None = None
+    """The part of the machine's cores, from 0 to 1, that other programs had meanwhile; None where it is not known."""
     cache: Literal["cold", "warm", "unknown", "none"]
     """Whether the system's own cache was empty of what was read: "none" for an object store, which has none here."""
     file_bytes: Annotated[int, Field(ge=1)]
@@ -148,6 +152,11 @@ class StorageProbe(BaseModel):
             f"Random reads of 4 kB: {number(round(random.per_s))} a second with {random.streams} at a time,"
             f" {number(round(self.random_reads.per_s))} one by one.",
         ]
+        if self.others_share is not None and self.others_share >= DISTURBED:
+            out.append(
+                f"Other programs had {self.others_share:.0%} of the cores meanwhile, which slows the table above all:"
+                " measure again when the machine is idle."
+            )
         out.append(
             {
                 "cold": "The system's cache held nothing of what was read; a cache in the disk or its host may have.",

@@ -67,6 +67,7 @@ def probe_place(
     Raises `UsageError` when the place is not there, cannot be written or has too little space, `DataError` when
     a store does not answer meanwhile.
     """
+    from nodes.storage_probe.others import OtherPrograms
     from nodes.storage_probe.target import target_at
 
     target = target_at(place, name, cores)
@@ -76,6 +77,7 @@ def probe_place(
         epoch = _epoch_there(target.volumes_there())
     work = _Work(target, parameters, epoch, cores, check)
     with target.opened():
+        others = OtherPrograms()
         report("writing")
         small_writes, large_writes = work.write()
         commit_point("probe:written")
@@ -86,6 +88,7 @@ def probe_place(
         random, random_at_once, sequential = work.read_large()
         report("reading a table")
         table = work.read_table()
+        others_share = others.share()
         report("cleaning up")
         deletes = work.delete()
     from engine.environment import this_machine
@@ -96,6 +99,7 @@ def probe_place(
         measured_at=measured_at,
         seconds=time.monotonic() - began,
         machine=this_machine(),
+        others_share=others_share,
         cache=cache,
         file_bytes=work.file_bytes,
         bytes_written=work.written,
