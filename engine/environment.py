@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FILE = "environment.json"
 """In the folder of a run."""
+DISTURBED = 0.15
+"""Other programs that took this share of the machine's cores, or more, have changed what was measured."""
 _PATIENCE_S = 10.0
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
 """Nothing is written into the repository, and no program that its settings name is started."""

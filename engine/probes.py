@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.environment import Machine
+from engine.environment import DISTURBED, Machine
 from engine.storage.files import read_document, write_whole
 from engine.text import duration, number, plural, size
 from engine.workspace import Workspace
@@ -25,8 +25,6 @@ FOLDER = "probes"
 COLUMNS = ("", "operations", "at a time", "a second", "MB/s", "median", "95%", "99%")
 """Of the lines of `StorageProbe.rows`."""
 _LISTED_AT_A_TIME = 1000
-DISTURBED = 0.15
-"""From this part of the cores on, other programs make a measurement doubtful."""
 RANDOM_BYTES = 4096
 """Bytes of a random read."""
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from engine.bench.compare import Comparison, Point, Stalls, busy_cores, others_share
 from engine.bench.result import BenchResult, BenchRow, Configuration
+from engine.environment import DISTURBED
 from engine.text import duration, hourly, money, number, plural, size
 
 COMPARED = ("machine", "an hour", "way", "volumes/s", "time", "x best", "cost", "x best", "bound by", "")
@@ -18,8 +19,6 @@ HARDWARE = (
     "network MB/s", "GPU",
 )  # fmt: skip
 HARDWARE_RIGHT = HARDWARE[2:]
-_DISTURBED = 0.15
-"""Other programs that took this share of the cores have changed what was measured."""
 
 
 def way(case: Configuration) -> str:
@@ -109,7 +108,7 @@ def disturbance(results: Sequence[BenchResult]) -> str:
     for result in results:
         shares = [others_share(row, result.cores) for row in result.typical]
         share = sum(shares) / len(shares) if shares else 0.0
-        if share >= _DISTURBED:
+        if share >= DISTURBED:
             found.append(f"{result.name} {share:.0%}")
     if not found:
         return ""

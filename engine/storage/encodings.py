@@ -5,7 +5,7 @@ from __future__ import annotations
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 
 LOOKED_AT = 4
-"""Bytes at the beginning of a file that tell."""
+"""How many of its first bytes say what a file is."""
 SAVE_AS_UTF_8 = 'Save it as UTF-8: in Excel as "CSV UTF-8", in LibreOffice with the character set Unicode (UTF-8).'
 _ZIP = b"PK\x03\x04"
 

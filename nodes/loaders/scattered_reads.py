@@ -122,9 +122,9 @@ class ScatteredReads:
 
 
 class _Requests:
-    """What a thread tells the system, and is told, for up to `MOST` reads; filled anew for each call.
+    """The arrays that a thread hands to the kernel for up to `MOST` reads, kept from call to call.
 
-    Measured with batches of 32: made anew for each call, it takes a fifth of the processor time of loading volumes of
+    Measured with batches of 32: allocated for each call, they take a fifth of the processor time of loading volumes of
     3.6 kB, and a tenth with 36 kB (`python -m benchmarks load --shape 30,30,10`).
     """
 

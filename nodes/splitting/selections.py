@@ -28,7 +28,7 @@ from nodes.transforms.extent import extent_before
 SOURCE = "source"
 """The column of CutVolumes with the volume that a patch was cut from."""
 _MOST_LABELS = 1_000
-"""With more different labels nobody asks which of them a part lacks: they are measured, not classes."""
+"""More distinct labels than these are measurements, not classes, and are not counted."""
 BLOCK_VOLUMES = 8
 """Volumes along each axis of a block, where nobody says how large it is."""
 

@@ -31,7 +31,7 @@ class OtherPrograms:
         self._began = _Seconds.now()
 
     def share(self) -> float | None:
-        """Their part of the cores since then, from 0 to 1; None where too little time has passed to tell."""
+        """The share of the cores that they used since then, from 0 to 1; None if no time has passed by the clock."""
         now = _Seconds.now()
         passed, busy, own = (after - before for after, before in zip(now, self._began, strict=True))
         return min(1.0, max(0.0, (busy - own) / passed)) if passed > 0 else None

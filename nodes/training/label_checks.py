@@ -28,7 +28,7 @@ def check_labels(look: CheckContext, port: str, preview: Preview) -> None:
         look.report(
             OneLabelOnly,
             f"all labelled volumes have the label {class_name(preview.labels[0], _classes(preview))}, so there is"
-            f" nothing to {'predict' if regression else 'tell apart'}",
+            " nothing to learn",
             hint="Add volumes with other labels, or choose another column or source of labels in NumpyToParquet.",
             port=port,
         )

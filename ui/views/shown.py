@@ -52,7 +52,7 @@ class ShownDatasets:
             if len(self._shown) > _MOST:
                 self._shown.popitem(last=False)
         if first:
-            # Too many processes or open files: who looks tries again, and is told. The page is drawn all the same.
+            # Too many processes or open files. The page is drawn anyway; the first look tries again and says it.
             with suppress(OSError):
                 self.on_first()
         return key

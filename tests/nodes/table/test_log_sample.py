@@ -96,7 +96,7 @@ def test_a_commit_that_is_no_json_is_named(made: VolumeDelta, tmp_path: Path) ->
 def test_a_log_that_cannot_be_read_is_named_as_when_the_table_is_opened(
     made: VolumeDelta, tmp_path: Path, wrong: str, right: str
 ) -> None:
-    """Not the copy of it, in a folder that nobody knows."""
+    """The error names the table, not the temporary copy of its log."""
     copy = shutil.copytree(made.uri, tmp_path / "copy")
     for commit in (copy / "_delta_log").glob("*.json"):
         commit.write_text(re.sub(wrong, right, commit.read_text()))
